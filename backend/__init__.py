@@ -1,0 +1,1 @@
+"""Floor 0: arrays, devices, fused kernels, random bits, errors."""

@@ -1,0 +1,96 @@
+"""Every error that Shardwise raises on purpose, in one tree.
+
+::
+
+    ShardwiseError
+    ├── ShapeError (ValueError)              shapes that do not fit an operation
+    │   └── DataDependentShapeError          a shape that only the data could tell
+    ├── DTypeError (TypeError)               a dtype that the operation does not take
+    ├── DeviceError (ValueError)             arrays on devices that cannot meet
+    ├── AutogradError (RuntimeError)         a gradient that cannot be computed
+    │   └── AnomalyError                     the first NaN, under anomaly mode
+    ├── ModuleError (ValueError)             a module, parameter or state_dict that does not fit
+    ├── LayoutError (ValueError)             meshes, placements, layouts
+    ├── CollectiveError (RuntimeError)       a collective that failed
+    │   ├── CollectiveMismatchError          ranks disagree on what they run
+    │   ├── CollectiveTimeoutError           a wait that ended without an answer
+    │   └── WorldAbortedError                another rank failed, so this one was stopped
+    └── LaunchError (RuntimeError)           a world that cannot be started
+
+Each also derives from the builtin in brackets, so ``except ValueError`` goes on working.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AnomalyError",
+    "AutogradError",
+    "CollectiveError",
+    "CollectiveMismatchError",
+    "CollectiveTimeoutError",
+    "DTypeError",
+    "DataDependentShapeError",
+    "DeviceError",
+    "LaunchError",
+    "LayoutError",
+    "ModuleError",
+    "ShapeError",
+    "ShardwiseError",
+    "WorldAbortedError",
+]
+
+
+class ShardwiseError(Exception):
+    """The root of the tree: catches every error that Shardwise raises on purpose."""
+
+
+class ShapeError(ShardwiseError, ValueError):
+    """Shapes that do not fit the operation."""
+
+
+class DataDependentShapeError(ShapeError):
+    """A result whose shape depends on data was asked of arrays that hold none."""
+
+
+class DTypeError(ShardwiseError, TypeError):
+    """A dtype that the operation does not take."""
+
+
+class DeviceError(ShardwiseError, ValueError):
+    """A device that is not there, or arrays on devices that cannot meet."""
+
+
+class AutogradError(ShardwiseError, RuntimeError):
+    """A gradient that cannot be computed as asked."""
+
+
+class AnomalyError(AutogradError):
+    """The first NaN, named with its operation and source line (anomaly mode)."""
+
+
+class ModuleError(ShardwiseError, ValueError):
+    """A module, parameter or state dict that does not fit."""
+
+
+class LayoutError(ShardwiseError, ValueError):
+    """A mesh, placement or layout that does not fit."""
+
+
+class CollectiveError(ShardwiseError, RuntimeError):
+    """A collective, send or receive that failed."""
+
+
+class CollectiveMismatchError(CollectiveError):
+    """Ranks disagree on what they run together."""
+
+
+class CollectiveTimeoutError(CollectiveError):
+    """A wait that ended without an answer."""
+
+
+class WorldAbortedError(CollectiveError):
+    """Another rank failed, so this one was stopped."""
+
+
+class LaunchError(ShardwiseError, RuntimeError):
+    """A world that cannot be started as asked."""

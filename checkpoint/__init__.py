@@ -1,0 +1,1 @@
+"""Floor 6: sharded checkpoints. Not built yet."""

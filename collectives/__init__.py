@@ -1,0 +1,1 @@
+"""Floor 2: the world, its groups and their collectives."""

@@ -1,0 +1,1 @@
+"""Floor 4: placements, layouts, sharding rules, DTensor. Not built yet."""

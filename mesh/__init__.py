@@ -1,0 +1,1 @@
+"""Floor 3: DeviceMesh, named dimensions over ranks."""

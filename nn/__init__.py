@@ -1,0 +1,1 @@
+"""Floor 3: modules, layers and their functional forms."""

@@ -1,0 +1,1 @@
+"""Floor 3: optimizers and learning-rate schedules."""

@@ -1,0 +1,1 @@
+"""Floor 1: Tensor, Function, the tape and its backward engine."""
