@@ -44,7 +44,7 @@ bench: $(VENV)/installed.$(if $(PEERS),peers,run)
 	$(VENV)/bin/python benchmarks/table.py $(ARGS)
 
 docs: $(VENV)/installed.docs
-	$(VENV)/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 clean:
 	rm -rf .venv .venv-* .cache build dist site src/*.egg-info
@@ -64,10 +64,10 @@ $(VENV)/installed.%: pyproject.toml | $(VENV)/bin/pip
 
 $(VENV)/bin/pip:
 	@command -v $(PYTHON) >/dev/null || { \
-	  echo "$(PYTHON) was not found. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	  echo "$(PYTHON) was not found. Install Python 3.11 or newer, or name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Shardwise needs Python 3.11 or newer and $(PYTHON) is $$($(PYTHON) -V 2>&1)." \
-	       "Name a newer one: make PYTHON=python3.12" >&2; exit 1; }
+	       "Name a newer one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
