@@ -19,12 +19,12 @@ How a test runs::
         merge.py ◄── reports, one list per rank ───────  after the test
         one report, as if the test had run here
 
-The agreement after each test is this exchange: the next test is named only when every rank has reported, so
-that a rank that fails early cannot meet the others in the wrong collective. If ranks do not come out alike
-(one failed, others passed; one hangs; one died), messages may be left over in MPI, so the world is ended and a
-new one runs the rest, at most ``--mpi-restarts`` times per size. A rank that does not come back within the test's
-limit (``@pytest.mark.timeout(s)`` or ``--mpi-timeout``), or a few seconds after another rank failed, has its
-stacks dumped into the test's failure.
+The agreement after each test is this exchange: the next test is named only when every rank has reported,
+so that a rank that fails early cannot meet the others in the wrong collective. If ranks do not come out
+alike (one failed, others passed; one hangs; one died), messages may be left over in MPI, so the world is
+ended and a new one runs the rest, at most ``--mpi-restarts`` times per size. A rank that does not come
+back within the test's limit (``@pytest.mark.timeout(s)`` or ``--mpi-timeout``), or a few seconds after
+another rank failed, has its stacks dumped into the test's failure.
 
 Options: ``--mpi-sizes 1,2,3,4``, ``--mpi-timeout 60``, ``--mpi-restarts 5``. ``-k``, ``-m``, ``-x`` and node
 ids work as ever. By hand, ``mpiexec -n 3 python -m pytest --only-mpi`` runs the same tests without any of
