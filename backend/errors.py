@@ -3,9 +3,11 @@
 ::
 
     ShardwiseError
+    ├── ArgumentError (ValueError)           a value outside what an argument takes
     ├── ShapeError (ValueError)              shapes that do not fit an operation
     │   └── DataDependentShapeError          a shape that only the data could tell
     ├── DTypeError (TypeError)               a dtype that the operation does not take
+    ├── IndexRangeError (IndexError)         a label, token id or index outside its range
     ├── DeviceError (ValueError)             arrays on devices that cannot meet
     ├── AutogradError (RuntimeError)         a gradient that cannot be computed
     │   └── AnomalyError                     the first NaN, under anomaly mode
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 __all__ = [
     "AnomalyError",
+    "ArgumentError",
     "AutogradError",
     "CollectiveError",
     "CollectiveMismatchError",
@@ -31,6 +34,7 @@ __all__ = [
     "DTypeError",
     "DataDependentShapeError",
     "DeviceError",
+    "IndexRangeError",
     "LaunchError",
     "LayoutError",
     "ModuleError",
@@ -44,6 +48,10 @@ class ShardwiseError(Exception):
     """The root of the tree: catches every error that Shardwise raises on purpose."""
 
 
+class ArgumentError(ShardwiseError, ValueError):
+    """A value outside what the argument takes."""
+
+
 class ShapeError(ShardwiseError, ValueError):
     """Shapes that do not fit the operation."""
 
@@ -54,6 +62,10 @@ class DataDependentShapeError(ShapeError):
 
 class DTypeError(ShardwiseError, TypeError):
     """A dtype that the operation does not take."""
+
+
+class IndexRangeError(ShardwiseError, IndexError):
+    """A label, token id or other index outside the range that it points into."""
 
 
 class DeviceError(ShardwiseError, ValueError):

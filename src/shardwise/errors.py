@@ -2,6 +2,7 @@
 
 from shardwise.backend.errors import (
     AnomalyError,
+    ArgumentError,
     AutogradError,
     CollectiveError,
     CollectiveMismatchError,
@@ -9,6 +10,7 @@ from shardwise.backend.errors import (
     DataDependentShapeError,
     DeviceError,
     DTypeError,
+    IndexRangeError,
     LaunchError,
     LayoutError,
     ModuleError,
@@ -19,6 +21,7 @@ from shardwise.backend.errors import (
 
 __all__ = [
     "AnomalyError",
+    "ArgumentError",
     "AutogradError",
     "CollectiveError",
     "CollectiveMismatchError",
@@ -26,6 +29,7 @@ __all__ = [
     "DTypeError",
     "DataDependentShapeError",
     "DeviceError",
+    "IndexRangeError",
     "LaunchError",
     "LayoutError",
     "ModuleError",

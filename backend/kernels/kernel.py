@@ -1,0 +1,155 @@
+"""A kernel: one formula, and beside it the fused version that NumPy arrays take when they can."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Generic, ParamSpec, TypeVar
+
+import numpy as np
+
+__all__ = ["FusedUnavailableError", "Kernel", "plain_formulas"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_FUSED_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_logger = logging.getLogger(__name__)
+_plain_only: ContextVar[bool] = ContextVar("plain_only", default=False)
+
+
+class FusedUnavailableError(Exception):
+    """A fused version that could not be compiled here; the kernel answers with its plain formula."""
+
+
+class Kernel(Generic[P, R]):
+    """A formula that runs on every kind of array, and fused code for NumPy arrays.
+
+    The plain formula is the definition. The fused version is chosen when every array argument is
+    exactly a ``numpy.ndarray`` (no subclass), all floating ones share one dtype, and that is float32
+    or float64. Everything else, and a machine without numba, gets the plain formula.
+
+    Parameters
+    ----------
+    plain : callable
+        The formula, written with the names in :mod:`shardwise.backend.names`.
+    fused : str
+        Where the fused version is, as ``"package.module:function"``; its module is imported on first
+        use, since numba is slow to import. It takes the same arguments.
+    arrays : int
+        How many leading parameters are arrays (or None where the formula allows it).
+    in_place : int, default 0
+        How many leading arrays are written; the fused version takes them only if they are
+        C-contiguous, aligned and writeable, because a contiguous copy would get the result instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> double = Kernel(lambda x: x + x, "no.such.module:double", arrays=1)
+    >>> double.plain(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+
+    def __init__(self, plain: Callable[P, R], fused: str, arrays: int, in_place: int = 0) -> None:
+        functools.update_wrapper(self, plain)
+        self.name = self.__name__ = plain.__name__.lstrip("_")
+        self.plain = plain
+        self._source = fused
+        self._arrays = arrays
+        self._in_place = in_place
+        self._array_names = frozenset(list(inspect.signature(plain).parameters)[:arrays])
+        self._fused: Callable[P, R] | None = None
+        self._reason = ""
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.name}, fused={self._source!r})"
+
+    @property
+    def fused(self) -> Callable[P, R]:
+        """The fused version, imported now if it was not yet.
+
+        Raises
+        ------
+        FusedUnavailableError
+            If it cannot be had here; says why (numba missing, or a failed compilation).
+        """
+        if self._fused is None:
+            if not self._reason:
+                self._load()
+            if self._fused is None:
+                raise FusedUnavailableError(self._reason)
+        return self._fused
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not self._reason and not _plain_only.get() and self._takes(args, kwargs):
+            try:
+                return self.fused(*args, **kwargs)
+            except FusedUnavailableError as error:
+                self._give_up(str(error))
+        return self.plain(*args, **kwargs)
+
+    def _takes(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
+        arrays: list[object] = list(args[: self._arrays])
+        if kwargs:
+            arrays += [value for name, value in kwargs.items() if name in self._array_names]
+        floating: np.dtype[np.generic] | None = None
+        for array in arrays:
+            if array is None:
+                continue
+            if type(array) is not np.ndarray:
+                return False
+            dtype = array.dtype
+            if dtype in _FUSED_TYPES:
+                if floating is None:
+                    floating = dtype
+                elif dtype != floating:
+                    return False
+            elif dtype.kind not in "iub":
+                return False
+        written = arrays[: self._in_place]
+        return all(isinstance(array, np.ndarray) and array.flags.carray for array in written)
+
+    def _load(self) -> None:
+        try:
+            self._fused = pkgutil.resolve_name(self._source)
+        except ImportError as error:
+            self._give_up(f"{type(error).__name__}: {error}")
+
+    def _give_up(self, reason: str) -> None:
+        self._reason = reason
+        self._fused = None
+        _report(reason)
+
+
+@functools.cache
+def _report(reason: str) -> None:
+    """Log a reason once, however many kernels share it."""
+    _logger.warning(
+        "fused kernels are not available, so the plain NumPy formulas run instead (several times "
+        "slower, same results): %s. Install numba (pip install numba) or check its installation.",
+        reason,
+    )
+
+
+@contextmanager
+def plain_formulas() -> Iterator[None]:
+    """Make every kernel run its plain formula inside the ``with`` block (this context only).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shardwise.backend.kernels.softmax import softmax_forward
+    >>> with plain_formulas():
+    ...     softmax_forward(np.zeros((1, 2)))
+    array([[0.5, 0.5]])
+    """
+    token = _plain_only.set(True)
+    try:
+        yield
+    finally:
+        _plain_only.reset(token)

@@ -1,0 +1,109 @@
+"""Cross-entropy of rows of logits against class labels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shardwise.backend.array import Array
+from shardwise.backend.errors import IndexRangeError, ShapeError
+from shardwise.backend.kernels.kernel import Kernel
+
+__all__ = ["check_labels", "cross_entropy_backward", "cross_entropy_forward"]
+
+_FUSED = "shardwise.backend.kernels.loss_cpu"
+
+
+def check_labels(logits: Array, target: Array, ignore_index: int) -> None:
+    """Raise if `target` cannot label the rows of `logits`.
+
+    Values are looked at on the CPU only: a GPU would have to wait for the answer, and a shape has none.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes are not (rows, classes) and (rows,).
+    IndexRangeError
+        If a label is neither in ``[0, classes)`` nor `ignore_index`.
+    """
+    if logits.ndim != 2 or target.shape != logits.shape[:1]:
+        raise ShapeError(
+            "cross_entropy: wanted logits of shape (rows, classes) and a target of shape (rows,), got "
+            f"{tuple(logits.shape)} and {tuple(target.shape)}. Reshape the logits to two dims and "
+            "flatten the target."
+        )
+    if type(target) is not np.ndarray:
+        return
+    classes = logits.shape[1]
+    wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise IndexRangeError(
+            f"cross_entropy: target[{row}] is {int(target[row])}, and the logits have {classes} classes: "
+            f"wanted 0 to {classes - 1}, or ignore_index={ignore_index}."
+        )
+
+
+def _cross_entropy_forward(logits: Array, target: Array, ignore_index: int) -> tuple[Array, Array]:
+    """The negative log-likelihood of each row's label.
+
+    Parameters
+    ----------
+    logits : floating array, shape (rows, classes)
+    target : integer array, shape (rows,)
+    ignore_index : int
+        Rows with this label have loss 0.
+
+    Returns
+    -------
+    loss : array, shape (rows,)
+    logsumexp : array, shape (rows,)
+        For the backward.
+
+    Raises
+    ------
+    ShapeError, IndexRangeError
+        See :func:`check_labels`.
+    """
+    check_labels(logits, target, ignore_index)
+    counted = target != ignore_index
+    label = np.expand_dims(np.where(counted, target, 0), 1)
+    maximum = np.amax(logits, axis=1, keepdims=True)
+    logsumexp = maximum + np.log(np.sum(np.exp(logits - maximum), axis=1, keepdims=True))
+    loss = np.squeeze(logsumexp - np.take_along_axis(logits, label, axis=1), axis=1)
+    return np.where(counted, loss, 0.0), np.squeeze(logsumexp, axis=1)
+
+
+def _cross_entropy_backward(
+    g: Array, logits: Array, target: Array, logsumexp: Array | None, ignore_index: int
+) -> Array:
+    """The gradient of :func:`cross_entropy_forward`'s loss.
+
+    Parameters
+    ----------
+    g : array, shape (rows,)
+        Gradient of each row's loss.
+    logits, target, ignore_index
+        As in the forward.
+    logsumexp : array, shape (rows,), or None
+        From the forward; None computes it again, so that gradients of this gradient see how it
+        depends on `logits`.
+
+    Returns
+    -------
+    array
+        Of `logits`' shape; rows that are ignored are 0.
+    """
+    if logsumexp is None:
+        maximum = np.amax(logits, axis=1, keepdims=True)
+        exponentials = np.exp(logits - maximum)
+        probability = exponentials / np.sum(exponentials, axis=1, keepdims=True)
+    else:
+        probability = np.exp(logits - np.expand_dims(logsumexp, 1))
+    label = np.expand_dims(target, 1)
+    is_label = np.arange(logits.shape[1], like=target) == label
+    weight = np.expand_dims(g, 1)
+    return np.where(label == ignore_index, 0.0, (probability - is_label) * weight)
+
+
+cross_entropy_forward = Kernel(_cross_entropy_forward, f"{_FUSED}:cross_entropy_forward", arrays=2)
+cross_entropy_backward = Kernel(_cross_entropy_backward, f"{_FUSED}:cross_entropy_backward", arrays=4)

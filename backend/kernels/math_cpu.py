@@ -1,0 +1,136 @@
+"""exp and erf for compiled kernels, in forms that LLVM turns into vector instructions.
+
+numba calls the C library one element at a time for these, several times slower than NumPy. In float32
+they are polynomials and rational functions without branches, so that a loop over them vectorises
+(largest errors measured over the whole range: exp 1.1 ulp, erf 4 ulp, gradual underflow
+included). In float64 the C library is called: double precision is for checking gradients, not for speed.
+NaN goes through; comparisons are written so that it fails them and stays.
+
+References
+----------
+Cephes ``expf`` (S. Moshier); Eigen's rational approximation of erf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numba
+import numpy as np
+from numba.extending import overload
+
+from shardwise.backend.array import Array
+from shardwise.backend.kernels.jit import POINTWISE, device
+
+__all__ = ["erf", "exp", "row_maximum"]
+
+_ONE = np.float32(1)
+_HALF = np.float32(0.5)
+
+_EXP_LOW, _EXP_HIGH = np.float32(-110), np.float32(89)  # beyond them float32 gives 0 and infinity
+_LOG2E = np.float32(1.44269504088896341)
+# ln 2 in two parts: n * _LN2_HIGH is exact, so the remainder keeps its last bits.
+_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
+_E0, _E1, _E2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
+_E3, _E4, _E5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+
+_ERF_LIMIT = np.float32(4)
+_A0, _A1 = np.float32(-2.72614225801306e-10), np.float32(2.77068142495902e-08)
+_A2, _A3 = np.float32(-2.10102402082508e-06), np.float32(-5.69250639462346e-05)
+_A4, _A5 = np.float32(-7.34990630326855e-04), np.float32(-2.95459980854025e-03)
+_A6 = np.float32(-1.60960333262415e-02)
+_B0, _B1 = np.float32(-1.45660718464996e-05), np.float32(-2.13374055278905e-04)
+_B2, _B3 = np.float32(-1.68282697438203e-03), np.float32(-7.37332916720468e-03)
+_B4 = np.float32(-1.42647390514189e-02)
+
+_BIAS, _MANTISSA_BITS = np.int32(127), np.int32(23)
+_MAGNITUDE32, _LOWEST32 = np.int32(0x7FFFFFFF), np.int32(-0x80000000)
+_MAGNITUDE64, _LOWEST64 = np.int64(0x7FFFFFFFFFFFFFFF), np.int64(-0x8000000000000000)
+
+
+@device()
+def _power_of_two(n: np.int32) -> np.float32:
+    return np.int32(np.int32(n + _BIAS) << _MANTISSA_BITS).view(np.float32)
+
+
+def _exp32(x: np.float32) -> np.float32:
+    x = _EXP_LOW if x < _EXP_LOW else x
+    x = _EXP_HIGH if x > _EXP_HIGH else x
+    n = np.floor(x * _LOG2E + _HALF)
+    r = x - n * _LN2_HIGH - n * _LN2_LOW
+    p = ((((_E0 * r + _E1) * r + _E2) * r + _E3) * r + _E4) * r + _E5
+    y = p * r * r + r + _ONE
+    # Two factors, since 2**n alone leaves the range of float32 before exp does.
+    whole = np.int32(n)
+    half = np.int32(whole >> np.int32(1))
+    scaled: np.float32 = y * _power_of_two(half) * _power_of_two(np.int32(whole - half))
+    return scaled
+
+
+def _erf32(x: np.float32) -> np.float32:
+    x = -_ERF_LIMIT if x < -_ERF_LIMIT else x
+    x = _ERF_LIMIT if x > _ERF_LIMIT else x
+    z = x * x
+    p = ((((((_A0 * z + _A1) * z + _A2) * z + _A3) * z + _A4) * z + _A5) * z + _A6) * x
+    return p / ((((_B0 * z + _B1) * z + _B2) * z + _B3) * z + _B4)
+
+
+def _row_maximum32(row: Array, n: int) -> np.float32:
+    # As integers (sign folded), floats keep their order, and an integer maximum vectorises where a
+    # float one, which has to respect NaN, does not.
+    highest = _LOWEST32
+    for j in range(n):
+        bits = np.float32(row[j]).view(np.int32)
+        highest = max(highest, np.int32(bits ^ ((bits >> np.int32(31)) & _MAGNITUDE32)))
+    return np.int32(highest ^ ((highest >> np.int32(31)) & _MAGNITUDE32)).view(np.float32)
+
+
+def _row_maximum64(row: Array, n: int) -> np.float64:
+    highest = _LOWEST64
+    for j in range(n):
+        bits = np.float64(row[j]).view(np.int64)
+        highest = max(highest, bits ^ ((bits >> np.int64(63)) & _MAGNITUDE64))
+    return np.int64(highest ^ ((highest >> np.int64(63)) & _MAGNITUDE64)).view(np.float64)
+
+
+def _exp64(x: float) -> float:
+    return math.exp(x)
+
+
+def _erf64(x: float) -> float:
+    return math.erf(x)
+
+
+def exp(x: float) -> float:
+    """e to the power `x`, in `x`'s precision."""
+    return math.exp(x)
+
+
+def erf(x: float) -> float:
+    """The error function of `x`, in `x`'s precision."""
+    return math.erf(x)
+
+
+def row_maximum(row: Array, n: int) -> float:
+    """The largest of the first `n` elements; -NaN may be missed, so let NaN reach a sum as well."""
+    return float(np.max(row[:n]))
+
+
+def _exp_for(x: object) -> Callable[..., object]:
+    return _exp32 if x == numba.types.float32 else _exp64
+
+
+def _erf_for(x: object) -> Callable[..., object]:
+    return _erf32 if x == numba.types.float32 else _erf64
+
+
+def _row_maximum_for(row: numba.types.Array, n: object) -> Callable[..., object]:
+    return _row_maximum32 if row.dtype == numba.types.float32 else _row_maximum64
+
+
+# Inside compiled code the public names mean the version for their argument's type. (Not strict:
+# numba would compare annotations too, and they differ by nature.)
+overload(exp, jit_options=POINTWISE, strict=False)(_exp_for)
+overload(erf, jit_options=POINTWISE, strict=False)(_erf_for)
+overload(row_maximum, jit_options=POINTWISE, strict=False)(_row_maximum_for)
