@@ -1,0 +1,104 @@
+"""What holds for the code that runs now: is grad recorded, are NaNs hunted, who listens at the door.
+
+The mode is context-local: threads that run in a copied context start with the mode of their
+parent and do not disturb each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+__all__ = [
+    "Door",
+    "Mode",
+    "Saver",
+    "current_mode",
+    "detect_anomaly",
+    "enable_grad",
+    "intercept",
+    "is_grad_enabled",
+    "no_grad",
+    "override",
+    "set_grad_enabled",
+]
+
+Door = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+"""``door(function, args, params)``: runs an op, usually by calling `Function.apply` again."""
+
+
+class Saver(Protocol):
+    """Takes over the arrays that a tape node would keep for backward (see `recompute`)."""
+
+    def pack(self, node: Any) -> None:
+        """Take ``node.ctx.saved`` away, so that `unpack` can give it back."""
+
+    def unpack(self, node: Any) -> tuple[Any, ...]:
+        """Return what `pack` took from this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """The mode of the running context."""
+
+    grad: bool = True
+    anomaly: bool = False
+    doors: tuple[Door, ...] = ()
+    saver: Saver | None = None
+
+
+_mode: ContextVar[Mode] = ContextVar("shardwise_mode", default=Mode())  # noqa: B039 (a frozen value)
+current_mode = _mode.get
+
+
+@contextmanager
+def override(**changes: Any) -> Iterator[None]:
+    """Run a block with some fields of the mode replaced."""
+    token = _mode.set(replace(_mode.get(), **changes))
+    try:
+        yield
+    finally:
+        _mode.reset(token)
+
+
+def no_grad() -> Any:
+    """Return a context manager (and decorator) in which nothing is recorded on the tape."""
+    return override(grad=False)
+
+
+def enable_grad() -> Any:
+    """Return a context manager (and decorator) that records again inside `no_grad`."""
+    return override(grad=True)
+
+
+def set_grad_enabled(enabled: bool) -> Any:
+    """Return a context manager (and decorator) that records if `enabled`."""
+    return override(grad=bool(enabled))
+
+
+def detect_anomaly() -> Any:
+    """Return a context manager that names the op and source line of the first NaN.
+
+    Forward outputs and backward gradients are checked while it is active; each op costs a
+    pass over its results and a walk up the stack, so it is for debugging.
+    """
+    return override(anomaly=True)
+
+
+def is_grad_enabled() -> bool:
+    """Tell whether operations are being recorded."""
+    return _mode.get().grad
+
+
+@contextmanager
+def intercept(door: Door) -> Iterator[None]:
+    """Send every op of a block through `door` first: recording, tracing, autocast.
+
+    Doors nest; the innermost sees an op first. Inside the call of a door only the outer doors
+    are active, so a door that calls ``function.apply(*args, **params)`` passes the op on.
+    """
+    with override(doors=_mode.get().doors + (door,)):
+        yield

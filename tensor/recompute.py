@@ -1,0 +1,122 @@
+"""Trade time for memory: drop what a block saved, and run it again when backward needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import Any, TypeVar
+
+from shardwise.backend.errors import AutogradError
+from shardwise.tensor import random
+from shardwise.tensor.mode import current_mode, override
+from shardwise.tensor.tape import Node
+
+__all__ = ["recompute"]
+
+T = TypeVar("T")
+
+
+def recompute(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Run ``function(*args, **kwargs)`` and keep none of its saved arrays for backward.
+
+    When backward first needs one of them, the function runs again, with the same random bits and
+    modes, and what it saves is used up node by node (Chen et al. 2016). The tape itself is
+    unchanged: hooks, gradients of closed-over parameters and two-phase backward work as without.
+
+    Parameters
+    ----------
+    function : callable
+        Must do the same operations each time. Its inputs stay alive until backward.
+    *args, **kwargs
+        Passed on.
+
+    Returns
+    -------
+    what `function` returns
+
+    Raises
+    ------
+    AutogradError
+        During backward, if the second run recorded other operations than the first.
+    """
+    mode = current_mode()
+    if not mode.grad or mode.saver is not None:  # inside another recompute, that one covers this
+        return function(*args, **kwargs)
+    saver = _Recomputing(function, args, kwargs)
+    with override(saver=saver):
+        return function(*args, **kwargs)
+
+
+class _Harvest:
+    """Collects what the second run saves, in the order of its nodes."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.saved: list[tuple[Any, ...] | None] = []
+
+    def pack(self, node: Node) -> None:
+        self.names.append(node.name)
+        self.saved.append(node.ctx.saved)
+        node.ctx.saved = ()
+
+    def unpack(self, node: Node) -> tuple[Any, ...]:
+        raise AutogradError("backward inside the function given to recompute() is not possible")
+
+
+class _Recomputing:
+    """Holds the place of the arrays that the nodes of one block would have saved."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._call = (function, args, kwargs)
+        self._context: Context = copy_context()
+        self._random = random.snapshot()
+        self._places: dict[Node, int] = {}
+        self._names: list[str] = []
+        self._waiting: dict[int, tuple[Any, ...]] = {}
+        self._versions = [
+            (value.version, value.version.count)
+            for value in (*args, *kwargs.values())
+            if hasattr(value, "node")
+        ]
+
+    def pack(self, node: Node) -> None:
+        self._places[node] = len(self._names)
+        self._names.append(node.function.__name__)
+        if node.ctx.saved:
+            node.ctx.saved = ()
+            node.saver = self
+
+    def unpack(self, node: Node) -> tuple[Any, ...]:
+        place = self._places[node]
+        if place not in self._waiting:
+            self._run_again()
+        return self._waiting.pop(place)
+
+    def _run_again(self) -> None:
+        for version, count in self._versions:
+            if version.count != count:
+                raise AutogradError(
+                    "an input of recompute() was written in place between forward and backward; "
+                    "clone() it first"
+                )
+        harvest = _Harvest()
+        function, args, kwargs = self._call
+
+        def again() -> None:
+            with random.replay(self._random), override(grad=True, saver=harvest):
+                function(*args, **kwargs)
+
+        self._context.copy().run(again)
+        names = [name.split(" ")[0] for name in harvest.names]
+        if names != self._names:
+            at = next(
+                (i for i, pair in enumerate(zip(names, self._names, strict=False)) if pair[0] != pair[1]),
+                min(len(names), len(self._names)),
+            )
+            was = self._names[at] if at < len(self._names) else "nothing"
+            now = names[at] if at < len(names) else "nothing"
+            raise AutogradError(
+                f"recompute() ran other operations the second time: number {at} was {was} and is now {now}. "
+                "The function must not depend on anything that changes between forward and backward."
+            )
+        self._waiting = {i: saved for i, saved in enumerate(harvest.saved) if saved}

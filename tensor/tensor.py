@@ -1,0 +1,487 @@
+"""`Tensor`: an array that remembers how it was computed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+from shardwise.backend.select import backend_of, get_backend
+
+from shardwise.backend.array import Array, DTypeLike
+from shardwise.backend.errors import AnomalyError, AutogradError, DTypeError, ShapeError
+from shardwise.backend.source import source_line
+from shardwise.tensor.autograd import backward
+from shardwise.tensor.function import Context, Function
+from shardwise.tensor.mode import current_mode
+from shardwise.tensor.operators import Operators
+from shardwise.tensor.ops import pointwise
+from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
+from shardwise.tensor.tape import Node, Version, record
+
+__all__ = ["RemovableHandle", "Tensor"]
+
+
+class RemovableHandle:
+    """Takes a hook away again: ``handle.remove()``, or leave its ``with`` block."""
+
+    def __init__(self, hooks: list[Any], hook: Any) -> None:
+        self._hooks = hooks
+        self._hook = hook
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        if self._hook in self._hooks:
+            self._hooks.remove(self._hook)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class Tensor(Operators):
+    """An array with a gradient.
+
+    Parameters
+    ----------
+    data : Array
+        A NumPy array, CuPy array or `ShapeArray`. It is not copied; `shardwise.tensor` makes
+        tensors of lists and numbers.
+    requires_grad : bool
+        Record what is done with it, so that `backward` can fill `grad`.
+
+    Attributes
+    ----------
+    data : Array
+        The array itself. Writing into it behind the tape's back is at your own risk;
+        `add_`, `copy_` and the like are watched.
+    grad : Tensor or None
+        The accumulated gradient, of the same shape, dtype and device.
+    node : Node or None
+        The op that made it; None for a leaf.
+    """
+
+    __slots__ = (
+        "__weakref__", "_version", "_view", "data", "grad", "hooks", "index", "node", "post_hooks",
+        "requires_grad", "sink",
+    )  # fmt: skip
+    __array_priority__ = 1000
+    node: Node | None
+    grad: Tensor | None
+
+    def __init__(self, data: Array, requires_grad: bool = False) -> None:
+        self.data = data
+        self.requires_grad = False
+        self.grad = None
+        self.node = None
+        self.index = 0
+        self.sink: Array | None = None
+        self.hooks: list[Callable[[Tensor], Tensor | None]] | None = None
+        self.post_hooks: list[Callable[[Tensor], None]] | None = None
+        self._version: Version | None = None
+        self._view = False
+        if requires_grad:
+            self.requires_grad_()
+
+    # ---- the door
+
+    @classmethod
+    def __apply__(cls, function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        mode = current_mode()
+        arrays = tuple([arg.data if isinstance(arg, Tensor) else arg for arg in args])
+        if mode.grad:
+            need = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
+        else:
+            need = (False,) * len(args)
+        ctx = Context(need)
+        try:
+            result = function.forward(ctx, *arrays, **params)
+        except ValueError as error:
+            if isinstance(error, ShapeError) or ("shape" not in str(error) and "dimension" not in str(error)):
+                raise
+            shapes = ", ".join(str(getattr(array, "shape", array)) for array in arrays)
+            raise ShapeError(f"{function.__name__} cannot take inputs of shapes {shapes}: {error}") from error
+        many = type(result) is tuple
+        outs = [
+            Tensor(np.asarray(out) if isinstance(out, np.generic) else out)
+            for out in (result if many else (result,))
+        ]
+        if mode.anomaly:
+            _check_finite(function, outs, arrays)
+        tracked = True in need
+        if tracked:
+            record(function, ctx, args, arrays, outs, mode)
+        if function.view and isinstance(args[0], Tensor):
+            for out in outs:
+                out._look_at(args[0], tracked)
+        return tuple(outs) if many else outs[0]
+
+    def wrap(self, array: Array) -> Tensor:
+        """Make a tensor like this one, without history, of an array."""
+        return Tensor(array)
+
+    # ---- versions and views
+
+    @property
+    def version(self) -> Version:
+        """The counter of writes into this tensor's memory, shared with its views."""
+        if self._version is None:
+            self._version = Version()
+        return self._version
+
+    def _look_at(self, base: Tensor, tracked: bool) -> None:
+        """Become a view of `base`: share its version, and be known to it while tracked."""
+        version = self._version = base.version
+        if tracked:
+            self._view = True
+            views = version.views
+            if len(views) >= 8:
+                views[:] = [view for view in views if view() is not None]
+            views.append(weakref.ref(self))
+
+    def _write(self, function: type[Function] | None, value: Any, *rest: Any) -> Self:
+        """Write ``function(self, value, *rest)`` into this tensor's memory, on the tape."""
+        name = function.__name__ if function is not None else "copy_"
+        mode = current_mode()
+        tracked = mode.grad and (
+            self.requires_grad or any(isinstance(v, Tensor) and v.requires_grad for v in (value, *rest))
+        )
+        if tracked:
+            if self.node is None and self.requires_grad:
+                raise AutogradError(
+                    f"cannot write in place ({name}) into a leaf that requires grad. Write under "
+                    "no_grad(), or use the out-of-place form."
+                )
+            if self._view:
+                raise AutogradError(
+                    f"cannot write in place ({name}) into a view that is on the tape. clone() it first."
+                )
+            if any(view() is not None for view in self.version.views):
+                raise AutogradError(
+                    f"cannot write in place ({name}) into a tensor whose views are on the tape. "
+                    "clone() it first, or drop the views."
+                )
+        out: Any
+        if function is None:
+            out = value
+            if tracked and isinstance(value, Tensor):
+                out = pointwise.Clone.apply(value.expand(self.data.shape))
+        else:
+            out = function.apply(self, value, *rest)
+        array = out.data if isinstance(out, Tensor) else out
+        shape = getattr(array, "shape", ())
+        if shape != self.data.shape and (
+            len(shape) > self.data.ndim or np.broadcast_shapes(shape, self.data.shape) != self.data.shape
+        ):
+            raise ShapeError(f"cannot write a result of shape {shape} in place into shape {self.data.shape}")
+        source = getattr(array, "dtype", None)
+        if source is not None and not np.can_cast(source, self.data.dtype, "same_kind"):
+            raise DTypeError(
+                f"cannot write {source} in place into {self.data.dtype}; cast with astype() first"
+            )
+        self.data[...] = array
+        self.version.count += 1
+        if tracked and isinstance(out, Tensor):
+            self.node, self.index, self.requires_grad = out.node, out.index, out.requires_grad
+        elif tracked:  # a constant: nothing flows back any more
+            self.node, self.index, self.requires_grad = None, 0, False
+        return self
+
+    def add_(self, other: Any, alpha: float = 1) -> Self:
+        """Add in place."""
+        return self._write(pointwise.Add, other if alpha == 1 else other * alpha)
+
+    def sub_(self, other: Any) -> Self:
+        """Subtract in place."""
+        return self._write(pointwise.Sub, other)
+
+    def mul_(self, other: Any) -> Self:
+        """Multiply in place."""
+        return self._write(pointwise.Mul, other)
+
+    def div_(self, other: Any) -> Self:
+        """Divide in place."""
+        return self._write(pointwise.Div, other)
+
+    def copy_(self, other: Any) -> Self:
+        """Take over the values of `other`, in place."""
+        return self._write(None, other)
+
+    def fill_(self, value: float) -> Self:
+        """Set every element."""
+        return self._write(None, value)
+
+    def zero_(self) -> Self:
+        """Set every element to zero."""
+        return self._write(None, 0)
+
+    def __iadd__(self, other: Any) -> Self:
+        return self.add_(other)
+
+    def __isub__(self, other: Any) -> Self:
+        return self.sub_(other)
+
+    def __imul__(self, other: Any) -> Self:
+        return self.mul_(other)
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self.div_(other)
+
+    # ---- gradients
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self.node is None
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Record (or stop recording) what is done with this leaf."""
+        if requires_grad and self.data.dtype.kind not in "fcV":
+            raise DTypeError(
+                f"only floating-point and complex tensors can require grad, not {self.data.dtype}; cast with "
+                "astype() first"
+            )
+        if not requires_grad and self.node is not None:
+            raise AutogradError("only a leaf can stop requiring grad; use detach()")
+        self.requires_grad = requires_grad
+        return self
+
+    def detach(self) -> Tensor:
+        """Return the same memory without history."""
+        out = self.wrap(self.data)
+        out._version = self.version
+        return out
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+        """Add the gradient of this tensor to the ``grad`` of every leaf it was computed from.
+
+        Parameters
+        ----------
+        gradient : Tensor or Array, optional
+            Gradient of the final result with respect to this tensor; 1 if this is a scalar.
+        retain_graph : bool
+            Keep the saved arrays for another backward.
+        create_graph : bool
+            Record the backward itself, for gradients of gradients.
+        """
+        backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call ``hook(grad)`` with this tensor's complete gradient; what it returns replaces it."""
+        if not self.requires_grad:
+            raise AutogradError("cannot register a hook on a tensor that does not require grad")
+        if self.node is None:
+            self.hooks = self.hooks if self.hooks is not None else []
+            hooks = self.hooks
+        else:
+            if self.node.hooks is None:
+                self.node.hooks = {}
+            hooks = self.node.hooks.setdefault(self.index, [])
+        hooks.append(hook)
+        return RemovableHandle(hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """Call ``hook(tensor)`` once per backward, when this leaf's ``grad`` is complete."""
+        if not self.requires_grad or self.node is not None:
+            raise AutogradError("post-accumulate hooks belong on leaves that require grad")
+        if self.post_hooks is None:
+            self.post_hooks = []
+        self.post_hooks.append(hook)
+        return RemovableHandle(self.post_hooks, hook)
+
+    def retain_grad(self) -> None:
+        """Keep ``grad`` of this tensor although it is not a leaf."""
+        if not self.requires_grad:
+            raise AutogradError("cannot retain the gradient of a tensor that does not require grad")
+        if self.node is not None:
+            if self.node.retained is None:
+                self.node.retained = {}
+            self.node.retained[self.index] = weakref.ref(self)
+
+    def grad_into(self, sink: Array | None) -> None:
+        """Have the engine write and add this leaf's gradient into `sink`, an array of its own.
+
+        ``grad`` is then a tensor over `sink`. None goes back to arrays of the engine's making.
+        """
+        if sink is not None and (sink.shape != self.data.shape or sink.dtype != self.data.dtype):
+            raise ShapeError(
+                f"a gradient sink must have shape {self.data.shape} and dtype {self.data.dtype}, "
+                f"got {sink.shape} and {sink.dtype}"
+            )
+        self.sink = sink
+
+    # ---- facts
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dims."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dims."""
+        return self.data.ndim
+
+    @property
+    def device(self) -> str:
+        """``"cpu"``, ``"cuda:0"`` or ``"meta"`` (shape without data)."""
+        return backend_of(self.data).device_of(self.data)
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the shape, or the size of one dim."""
+        return self.data.shape if dim is None else self.data.shape[dim]
+
+    def dim(self) -> int:
+        """Return the number of dims."""
+        return self.data.ndim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self.data.size
+
+    def is_contiguous(self) -> bool:
+        """Tell whether the elements lie in C order without gaps."""
+        return bool(self.data.flags.c_contiguous)
+
+    # ---- to other places
+
+    def to(self, *targets: Any) -> Tensor:
+        """Return on another device (``"cpu"``, ``"cuda:0"``) or with another dtype, or both."""
+        out: Tensor = self
+        for target in targets:
+            if isinstance(target, str) and target.split(":")[0] in ("cpu", "cuda"):
+                if target != out.device and not (target == "cuda" and out.device.startswith("cuda")):
+                    if out.requires_grad and current_mode().grad and out.node is not None:
+                        raise AutogradError(
+                            "moving a tensor that is on the tape to another device is not "
+                            "recorded; move leaves before computing with them"
+                        )
+                    moved = out.wrap(get_backend(target).asarray(backend_of(out.data).to_host(out.data)))
+                    moved.requires_grad = out.requires_grad
+                    out = moved
+            else:
+                out = out.astype(target)
+        return out
+
+    def cpu(self) -> Tensor:
+        """Return on the host."""
+        return self.to("cpu")
+
+    def cuda(self, device: int = 0) -> Tensor:
+        """Return on a CUDA device."""
+        return self.to(f"cuda:{device}")
+
+    def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the values as a NumPy array; the same memory, on the CPU."""
+        if self.requires_grad:
+            raise AutogradError("numpy() of a tensor that requires grad: call detach().numpy()")
+        return backend_of(self.data).to_host(self.data)
+
+    def item(self) -> Any:
+        """Return the only element as a Python number."""
+        if self.data.size != 1:
+            raise ShapeError(f"item() needs exactly one element, but the shape is {self.data.shape}")
+        return self.data.item()
+
+    def tolist(self) -> Any:
+        """Return nested lists of Python numbers."""
+        return backend_of(self.data).to_host(self.data).tolist()
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
+        if self.requires_grad:
+            raise AutogradError(
+                "NumPy asked for the array of a tensor that requires grad: call detach() first"
+            )
+        return np.array(backend_of(self.data).to_host(self.data), dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return apply_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return apply_function(self, function, args, kwargs)
+
+    def __array_special__(self, function: Any, args: Any, kwargs: Any) -> Any:
+        return apply_special(function, args, kwargs)
+
+    def __len__(self) -> int:
+        if not self.data.shape:
+            raise ShapeError("len() of a 0-d tensor")
+        return self.data.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.data.shape:
+            raise ShapeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.data.dtype.kind not in "iub":
+            raise DTypeError(f"only integer tensors can be an index, not {self.data.dtype}")
+        return int(self.item())
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if current_mode().grad and (
+            self.requires_grad or (isinstance(value, Tensor) and value.requires_grad)
+        ):
+            raise AutogradError("assignment by index is not recorded; do it under no_grad(), or use where()")
+        self.data[key.data if isinstance(key, Tensor) else key] = (
+            value.data if isinstance(value, Tensor) else value
+        )
+        self.version.count += 1
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.node is not None:
+            raise AutogradError("only leaves can be deep-copied; detach() first")
+        out = type(self)(self.data.copy(), self.requires_grad)
+        memo[id(self)] = out
+        return out
+
+    def __reduce__(self) -> Any:
+        if self.node is not None:
+            raise AutogradError("only leaves can be pickled; detach() first")
+        return type(self), (self.data, self.requires_grad)
+
+    def __repr__(self) -> str:
+        body = (
+            np.array2string(backend_of(self.data).to_host(self.data), separator=", ", prefix="tensor(")
+            if (self.device != "meta")
+            else f"..., shape={self.data.shape}"
+        )
+        notes = []
+        if self.data.dtype not in (np.float32, np.int64, np.bool_):
+            notes.append(f"dtype={self.data.dtype}")
+        if self.device != "cpu":
+            notes.append(f"device='{self.device}'")
+        if self.node is not None:
+            notes.append(f"grad_fn={self.node.name}")
+        elif self.requires_grad:
+            notes.append("requires_grad=True")
+        return f"tensor({', '.join([body, *notes])})"
+
+
+def _check_finite(function: type[Function], outs: list[Tensor], arrays: tuple[Any, ...]) -> None:
+    """Raise at the first op that makes a NaN of inputs that have none."""
+    for out in outs:
+        if out.data.dtype.kind in "fcV" and bool(np.any(np.isnan(out.data))):
+            had = any(
+                getattr(a, "dtype", None) is not None and a.dtype.kind in "fcV" and bool(np.any(np.isnan(a)))
+                for a in arrays
+            )
+            where = "got NaN in its inputs" if had else "made the first NaN"
+            raise AnomalyError(f"{function.__name__} at {source_line(3)} {where}")
