@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from house.floors import FORBIDDEN_FILES, PRINTING, ROOF, matches
-from house.source import Source
+from house.source import Source, target
 
 Sources = Mapping[str, Source]
 
@@ -51,27 +51,35 @@ def busy_package(sources: Sources) -> Iterator[str]:
                     pass
                 case ast.Import() | ast.ImportFrom():
                     pass
-                case ast.Assign(targets=[ast.Name(id="__all__")]):
+                case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List()):
                     pass
                 case _:
                     yield f"{source.path}:{node.lineno}: defines something; a package only re-exports"
 
 
 def unlisted_reexport(sources: Sources) -> Iterator[str]:
-    """What an ``__init__`` imports is what its ``__all__`` lists, no more and no less."""
+    """What an ``__init__`` imports its ``__all__`` lists, but for modules that offer nothing.
+
+    A module whose own ``__all__`` is empty is imported for what it does to the package.
+    """
     for source in sources.values():
-        if source.is_package and source.folder != ROOF:
-            imported = {one.alias for one in source.imports if one.module != "__future__"}
-            listed = set(_listed(source) or ())
-            for name in sorted(imported - listed):
-                yield f"{source.path}: imports {name} but __all__ does not list it"
+        if not source.is_package or source.folder == ROOF:
+            continue
+        listed = set(_listed(source) or ())
+        for one in source.imports:
+            loaded = sources.get(target(sources, one))
+            offers_nothing = loaded is not None and loaded is not source and _listed(loaded) == []
+            if one.module != "__future__" and one.alias not in listed and not offers_nothing:
+                yield f"{source.path}:{one.line}: imports {one.alias} but __all__ does not list it"
 
 
 def missing_public_name(sources: Sources) -> Iterator[str]:
     """Every name in an ``__all__`` is there; the roof's lazy names are tried by test_package."""
     for source in sources.values():
+        if source.is_package and source.folder == ROOF:
+            continue
         listed = _listed(source)
-        if listed is None or (source.is_package and source.folder == ROOF):
+        if listed is None:
             continue
         if len(set(listed)) != len(listed):
             yield f"{source.path}: __all__ lists a name twice"
@@ -82,7 +90,10 @@ def missing_public_name(sources: Sources) -> Iterator[str]:
 def _listed(source: Source) -> list[str] | None:
     for node in source.tree.body:
         match node:
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+            case (
+                ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() as value)
+                | ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.List() as value)
+            ):
                 return [str(name) for name in ast.literal_eval(value)]
     return None
 
