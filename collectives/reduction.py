@@ -1,0 +1,126 @@
+"""Reductions: which dtypes each takes, and the reference that combines parts in rank order.
+
+Sums of float16, bfloat16 and the 8-bit floats are formed in float32 and rounded once. Combining goes
+from rank 0 upwards, so a result does not depend on the transport or on timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, get_args
+
+import ml_dtypes
+import numpy as np
+
+from shardwise.backend.array import Array
+from shardwise.backend.errors import CollectiveError, DTypeError
+
+__all__ = ["REDUCTIONS", "ReduceOp", "check_reduction", "combine"]
+
+ReduceOp: TypeAlias = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor"]
+
+REDUCTIONS: tuple[ReduceOp, ...] = get_args(ReduceOp)
+
+# Floats that are too narrow to add up in: combined in float32, rounded once.
+_NARROW = frozenset(
+    np.dtype(kind)
+    for kind in (
+        np.float16,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+    )
+)
+
+_FORMULAS: Mapping[str, Callable[[Array, Array, Array], object]] = MappingProxyType(
+    {
+        "sum": np.add,
+        "avg": np.add,
+        "prod": np.multiply,
+        "min": np.minimum,
+        "max": np.maximum,
+        "band": np.bitwise_and,
+        "bor": np.bitwise_or,
+        "bxor": np.bitwise_xor,
+    }
+)
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """Give b, i, u, f or c, with the narrow floats of ml_dtypes counted as f; '?' for all others."""
+    if dtype in _NARROW:
+        return "f"
+    return dtype.kind if dtype.kind in "biufc" else "?"
+
+
+def check_reduction(op: str, dtype: np.dtype[Any], where: Callable[[], str]) -> None:
+    """Raise unless `op` is a reduction that takes `dtype`.
+
+    Parameters
+    ----------
+    op : str
+        The reduction asked for.
+    dtype : numpy.dtype
+    where : callable
+        Gives the beginning of a message: the operation, the rank and the group.
+
+    Raises
+    ------
+    CollectiveError
+        If there is no such reduction.
+    DTypeError
+        If it does not take this dtype.
+    """
+    if op not in _FORMULAS:
+        raise CollectiveError(
+            f"{where()}: there is no reduction op={op!r}; choose one of {', '.join(REDUCTIONS)}."
+        )
+    kind = _kind(dtype)
+    if kind == "?":
+        raise DTypeError(
+            f"{where()}: dtype {dtype} cannot be reduced; wanted bool, integer, float or complex."
+        )
+    if op == "avg" and kind in "biu":
+        raise DTypeError(
+            f"{where()}: op='avg' of dtype {dtype} would not be an integer; "
+            f"convert first, x.astype('float64'), or use op='sum' and divide."
+        )
+    if op in ("min", "max") and kind == "c":
+        raise DTypeError(
+            f"{where()}: op={op!r} of dtype {dtype}: complex numbers have no order; reduce abs(x)."
+        )
+    if op in ("band", "bor", "bxor") and kind in "fc":
+        raise DTypeError(
+            f"{where()}: op={op!r} of dtype {dtype}: bits of a float cannot be reduced; "
+            f"wanted bool or an integer, for instance x.view('uint{8 * dtype.itemsize}')."
+        )
+
+
+def combine(parts: Sequence[Array], op: ReduceOp, out: Array) -> None:
+    """Reduce `parts` in order into `out`.
+
+    Parameters
+    ----------
+    parts : sequence of arrays, at least one, all of the shape and dtype of `out`
+        One per rank, in rank order.
+    op : ReduceOp
+    out : array
+        Filled with the result. It may be one of the first two parts; it must not overlap the others.
+    """
+    formula = _FORMULAS[op]
+    narrow = out.dtype in _NARROW
+    # Overflow to infinity is a value here, as it is in MPI and NCCL, and not a warning on one rank.
+    with np.errstate(all="ignore"):
+        total = np.empty(out.shape, np.float32) if narrow else out
+        wide = [part.astype(np.float32) for part in parts] if narrow else parts
+        if len(wide) == 1:
+            np.copyto(total, wide[0])
+        else:
+            formula(wide[0], wide[1], total)
+        for part in wide[2:]:
+            formula(total, part, total)
+        if op == "avg":
+            total /= len(parts)
+        if narrow:
+            out[...] = total
