@@ -1,0 +1,106 @@
+"""The order of a group's operations: issued in the order of the calls, ended in that order.
+
+MPI and NCCL match the collectives of one communicator by the order in which each rank issues them. An
+operation of several phases issues communication again later, when something else may have been issued
+behind it on this rank and not on another. So the lane issues at once whatever follows an operation that
+has issued all it will, and holds back what follows one that has not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Protocol
+
+from shardwise.collectives.transport import Pending
+
+__all__ = ["Entry", "Lane"]
+
+
+class Entry(Protocol):
+    """What stands in a lane: something to issue once, then to test until it has ended."""
+
+    pending: Pending | None
+
+    def issue(self) -> None:
+        """Begin; a failure is kept and ends the entry, and is not raised."""
+
+    def settle(self) -> bool:
+        """Advance; True once the entry has ended, well or not."""
+
+
+class Lane:
+    """A queue of entries, of which the head is tested and as many as possible are issued.
+
+    Any thread may submit and advance; one at a time does.
+
+    Parameters
+    ----------
+    lock : threading.Lock, optional
+        Shared by the lanes of a transport that takes one thread at a time.
+
+    Attributes
+    ----------
+    attended : bool
+        Whether some thread waits in `pause` and `advance` by turns, so that the background one need not.
+    """
+
+    __slots__ = ("_lock", "_queue", "_unissued", "attended")
+
+    def __init__(self, lock: threading.Lock | None = None) -> None:
+        self._lock = lock or threading.Lock()
+        self._queue: deque[Entry] = deque()
+        self._unissued = 0  # entries at the end of the queue that were not issued yet
+        self.attended = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def submit(self, entry: Entry) -> None:
+        """Put `entry` at the end, and issue it now unless the one before may still issue something."""
+        with self._lock:
+            self._queue.append(entry)
+            self._unissued += 1
+            self._issue()
+
+    def advance(self) -> bool:
+        """Test the head, drop what has ended, issue what may be issued now.
+
+        Returns
+        -------
+        bool
+            Whether an entry has ended. False at once where another thread is at it.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        ended = False
+        try:
+            queue = self._queue
+            while queue and queue[0].settle():
+                queue.popleft()
+                ended = True
+                if self._unissued:
+                    self._issue()
+            if self._unissued:
+                self._issue()
+        finally:
+            self._lock.release()
+        return ended
+
+    def pause(self, waited: float, expected: float) -> None:
+        """Wait a moment as suits the head, which everything behind it waits for too."""
+        try:
+            pending = self._queue[0].pending
+        except IndexError:
+            return
+        if pending is not None:
+            pending.pause(waited, expected)
+
+    def _issue(self) -> None:
+        queue = self._queue
+        while self._unissued:
+            place = len(queue) - self._unissued
+            if place and (before := queue[place - 1].pending) is not None and before.open:
+                return
+            self._unissued -= 1
+            queue[place].issue()

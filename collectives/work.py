@@ -1,0 +1,174 @@
+"""A handle on an operation that was issued and may still be running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Generic, TypeVar
+
+from shardwise.backend.errors import CollectiveError, CollectiveTimeoutError, ShardwiseError
+from shardwise.collectives.lane import Lane
+from shardwise.collectives.ledger import Record
+from shardwise.collectives.transport import Pending
+
+__all__ = ["Work"]
+
+T = TypeVar("T")
+
+# What an operation takes once all ranks have come, in seconds and seconds per byte (1 GB/s); it decides
+# how long a waiting rank stays alert, and need not be right.
+_LATENCY = 20e-6
+_PER_BYTE = 1e-9
+
+
+class Work(Generic[T]):
+    """One operation: pending, then done or failed, once.
+
+    The arrays of the operation are kept alive until it has ended, also when nobody keeps the work. Writing
+    its input, or reading its result, before `wait` has returned is a race.
+
+    Attributes
+    ----------
+    record : Record
+        What the ledger says of it.
+    rank : int
+        Global rank that issued it.
+    timeout : float
+        Seconds that `wait` waits when it is not told.
+    """
+
+    __slots__ = (
+        "_done",
+        "_error",
+        "_finish",
+        "_lane",
+        "_result",
+        "_start",
+        "pending",
+        "rank",
+        "record",
+        "timeout",
+    )
+
+    _result: T
+
+    def __init__(
+        self,
+        lane: Lane,
+        record: Record,
+        rank: int,
+        timeout: float,
+        start: Callable[[], Pending],
+        finish: Callable[[], T],
+    ) -> None:
+        self.record = record
+        self.rank = rank
+        self.timeout = timeout
+        self.pending: Pending | None = None
+        self._lane = lane
+        self._start: Callable[[], Pending] | None = start
+        self._finish: Callable[[], T] | None = finish
+        self._done = False
+        self._error: Exception | None = None
+
+    def is_completed(self) -> bool:
+        """Say whether the operation has ended, well or not, without waiting."""
+        if not self._done:
+            self._lane.advance()
+        return self._done
+
+    def wait(self, timeout: float | None = None) -> T:
+        """Wait for the end of the operation and return its result, each time the same.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait; by default the time-out of the group. After a time-out the operation is still
+            pending, since other ranks may have taken part in it already; it may be waited for again.
+
+        Returns
+        -------
+        The result of the operation.
+
+        Raises
+        ------
+        CollectiveTimeoutError
+            If it has not ended in time.
+        WorldAbortedError
+            If another rank has failed meanwhile.
+        CollectiveError
+            If the operation itself failed.
+        """
+        if not self._done:
+            self._lane.advance()
+            if not self._done:
+                self._attend(self.timeout if timeout is None else timeout)
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def issue(self) -> None:
+        """Begin the operation; its lane calls this, once."""
+        if self._start is not None:
+            try:
+                self.pending = self._start()
+            except Exception as error:
+                self._end(error)
+
+    def settle(self) -> bool:
+        """Advance the operation and take up its result; its lane calls this until it says True."""
+        if self._done or self.pending is None or self._finish is None:
+            return self._done
+        try:
+            if not self.pending.test():
+                return False
+            self._result = self._finish()
+        except Exception as error:
+            self._end(error)
+        else:
+            self._end(None)
+        return True
+
+    def _end(self, error: Exception | None) -> None:
+        self.record.end = perf_counter()
+        if error is not None and not isinstance(error, ShardwiseError):
+            record = self.record
+            failure = CollectiveError(
+                f"rank {self.rank}: {record.op} #{record.seq} of {record.group}, called at {record.source}, "
+                f"failed with {type(error).__name__}: {error}"
+            )
+            failure.__cause__ = error
+            error = failure
+        self._error = error
+        self._start = self._finish = self.pending = None
+        self._done = True
+
+    def _attend(self, timeout: float) -> None:
+        lane = self._lane
+        expected = _LATENCY + _PER_BYTE * self.record.nbytes * self.record.size
+        began = perf_counter()
+        lane.attended = True
+        try:
+            while True:
+                lane.advance()
+                if self._done:
+                    return
+                waited = perf_counter() - began
+                if waited >= timeout:
+                    raise CollectiveTimeoutError(self._overdue(timeout))
+                lane.pause(waited, expected)
+        finally:
+            lane.attended = False
+
+    def _overdue(self, timeout: float) -> str:
+        record = self.record
+        return (
+            f"rank {self.rank}: {record.op} #{record.seq} of {record.group} did not end within {timeout:g} s "
+            f"({record.dtype}{list(record.shape)}, called at {record.source}): not all ranks have come. "
+            f"See that all of them call it, in the same order; or give it more time, by timeout= of wait or "
+            f"of the group."
+        )
+
+    def __repr__(self) -> str:
+        state = "failed" if self._error is not None else "done" if self._done else "pending"
+        return f"Work({self.record.op} #{self.record.seq} of {self.record.group}, {state})"
