@@ -1,0 +1,164 @@
+"""A rank that fails ends the whole job, with one traceback.
+
+An MPI process that raises would wait in MPI's finalisation for the others, which wait for it: for ever. So
+the world of an MPI process hooks what Python calls for an exception that nobody caught. The rank tells the
+others; of those that fail alike only one prints; then it aborts the job, whatever its threads are doing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import NoReturn, Protocol
+
+from shardwise.backend.errors import WorldAbortedError
+
+__all__ = ["Colleagues", "Guard"]
+
+# Seconds. Rank 0 prints at once; the others give it, and those below them, time to.
+_GRACE = 0.25
+_STAGGER = 0.05
+_MOST_STAGGER = 1.0
+_DRAIN = 0.05  # for a launcher to read what was printed, before it hears of the abort
+_KILLED = 3.0  # within which the rank that prints ends those that do not
+
+
+class Colleagues(Protocol):
+    """What the guard needs of a transport."""
+
+    rank: int
+    size: int
+    hostname: str
+
+    def announce_failure(self, when: float) -> None:
+        """Tell all other ranks that this one failed, without waiting."""
+
+    def failures(self) -> dict[int, float]:
+        """Give the other ranks that have told so, and when they failed."""
+
+    def leave(self) -> None:
+        """Wait until all ranks have come here."""
+
+    def abort(self, code: int) -> None:
+        """End all ranks."""
+
+
+class Guard:
+    """Hooks of one process, from `install` until `remove`."""
+
+    def __init__(self, colleagues: Colleagues) -> None:
+        self._colleagues = colleagues
+        self._pid = os.getpid()
+        self._failing = threading.Lock()
+        self._exit_code = 0
+        self._excepthook = sys.excepthook
+        self._thread_hook = threading.excepthook
+        self._exit = sys.exit
+
+    def install(self) -> None:
+        """Take over the hooks of the interpreter."""
+        self._excepthook, sys.excepthook = sys.excepthook, self._uncaught
+        self._thread_hook, threading.excepthook = threading.excepthook, self._uncaught_in_thread
+        self._exit = sys.exit
+        sys.exit = self._leaving
+        atexit.register(self._at_exit)
+
+    def remove(self) -> None:
+        """Give the hooks back, as far as nobody has taken them over since."""
+        atexit.unregister(self._at_exit)
+        if sys.excepthook == self._uncaught:
+            sys.excepthook = self._excepthook
+        if threading.excepthook == self._uncaught_in_thread:
+            threading.excepthook = self._thread_hook
+        if sys.exit == self._leaving:
+            sys.exit = self._exit
+
+    def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if os.getpid() != self._pid:  # a forked child is not a rank
+            self._excepthook(kind, error, trace)
+            return
+        if issubclass(kind, KeyboardInterrupt):
+            self._fail(130, lambda: self._say("was interrupted; the job ends."))
+        self._fail(1, lambda: self._print(kind, error, trace))
+
+    def _uncaught_in_thread(self, args: threading.ExceptHookArgs) -> None:
+        if args.exc_type is SystemExit or os.getpid() != self._pid:
+            self._thread_hook(args)
+            return
+        kind, error, trace = args.exc_type, args.exc_value, args.exc_traceback
+        self._fail(1, lambda: self._print(kind, error or kind(), trace))
+
+    def _leaving(self, code: object = None) -> NoReturn:
+        raise _Exit(self, code)
+
+    def exits(self, code: object) -> None:
+        """Note that ``sys.exit(code)`` was called and nobody caught it."""
+        self._exit_code = code if isinstance(code, int) else 0 if code is None else 1
+
+    def _at_exit(self) -> None:
+        if os.getpid() != self._pid:
+            return
+        if self._exit_code:
+            code = self._exit_code
+            self._fail(code, lambda: self._say(f"called sys.exit({code}); the job ends."))
+        self._colleagues.leave()
+
+    def _fail(self, code: int, report: Callable[[], None]) -> NoReturn:
+        """Report, or leave it to a rank that failed alike, and end the job."""
+        if not self._failing.acquire(blocking=False):
+            while True:  # another thread of this rank is ending the job
+                time.sleep(1)
+        rank, when = self._colleagues.rank, time.time()
+        self._colleagues.announce_failure(when)
+        if rank:
+            time.sleep(_GRACE + min(_STAGGER * rank, _MOST_STAGGER))
+        failed = self._colleagues.failures()
+        if rank and any(other == 0 or (then, other) < (when, rank) for other, then in failed.items()):
+            time.sleep(_KILLED)
+        else:
+            report()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):  # closed, or nobody reads it
+                continue
+        time.sleep(_DRAIN)
+        self._colleagues.abort(code)
+        os._exit(code)
+
+    def _say(self, what: str) -> None:
+        who = self._colleagues
+        sys.stderr.write(f"shardwise: rank {who.rank} of {who.size} on {who.hostname} {what}\n")
+
+    def _print(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, WorldAbortedError):
+            self._say(f"was stopped: {error}")
+            return
+        self._say("raised; the job ends:")
+        if self._excepthook is sys.__excepthook__:
+            # The default hook may write to a replaced or closed stream; one write keeps the lines together.
+            sys.stderr.write("".join(traceback.format_exception(kind, error, trace)))
+        else:
+            self._excepthook(kind, error, trace)
+
+
+class _Exit(SystemExit):
+    """What `sys.exit` raises under a guard: notices when it dies uncaught.
+
+    An exception that someone catches dies while Python code runs below it. The one that ends the interpreter
+    dies when no frame is left, before the exit functions run, which are not told the exit code.
+    """
+
+    def __init__(self, guard: Guard, code: object) -> None:
+        super().__init__(code)
+        self._guard = guard
+
+    def __del__(self) -> None:
+        if sys._getframe().f_back is None:
+            self._guard.exits(self.code)

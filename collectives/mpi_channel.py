@@ -1,0 +1,378 @@
+"""The collectives of one group over an MPI communicator, nonblocking.
+
+Movement is in bytes, so that every dtype moves alike; what is larger than one message may be (MPI counts in
+32 bits) goes as several point-to-point messages. Reductions that MPI computes as NumPy does are MPI's. The
+others (narrow floats, which are summed in float32; min and max of floats, through which NaN must go; what MPI
+lacks) exchange parts and combine them by definition, in rank order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shardwise.backend.array import Array
+from shardwise.collectives.reduction import ReduceOp, combine
+
+if TYPE_CHECKING:  # importing it for real starts MPI
+    from mpi4py import MPI
+
+__all__ = ["CHUNK", "Issued", "MPIChannel", "Natives", "Phased", "Watch", "as_bytes", "cut"]
+
+CHUNK = 1 << 30  # bytes of the largest message
+_SMALL = 1 << 14  # bytes below which a reduction by definition gathers everything everywhere
+
+# Called in a wait, with the seconds waited and expected.
+Watch = Callable[[float, float], None]
+
+# Requests to complete, and whether more communication follows.
+Phase = tuple["list[MPI.Request]", bool]
+
+
+class Issued:
+    """Pending: requests that are all there is to wait for, then perhaps some work on what came."""
+
+    __slots__ = ("_requests", "_then", "_watch")
+
+    open = False
+
+    def __init__(
+        self, requests: list[MPI.Request], watch: Watch, then: Callable[[], object] | None = None
+    ) -> None:
+        self._requests = requests
+        self._watch = watch
+        self._then = then
+
+    def test(self) -> bool:
+        requests = self._requests
+        while requests:
+            if not requests[-1].Test():
+                return False
+            requests.pop()
+        if self._then is not None:
+            then, self._then = self._then, None
+            then()
+        return True
+
+    def pause(self, waited: float, expected: float) -> None:
+        self._watch(waited, expected)
+
+
+class Phased:
+    """Pending: communication in several phases, each issued when the one before has ended."""
+
+    __slots__ = ("_phases", "_requests", "_watch", "open")
+
+    def __init__(self, phases: Generator[Phase, None, None], watch: Watch) -> None:
+        self._phases = phases
+        self._watch = watch
+        self._requests, self.open = next(phases)
+
+    def test(self) -> bool:
+        while True:
+            requests = self._requests
+            while requests:
+                if not requests[-1].Test():
+                    return False
+                requests.pop()
+            phase = next(self._phases, None)
+            if phase is None:
+                self.open = False
+                return True
+            self._requests, self.open = phase
+
+    def pause(self, waited: float, expected: float) -> None:
+        self._watch(waited, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Natives:
+    """The reductions that MPI computes as NumPy does: its datatype and operation by (dtype, op)."""
+
+    table: dict[tuple[np.dtype[np.generic], str], tuple[MPI.Datatype, MPI.Op]]
+
+    @staticmethod
+    def of(mpi: ModuleType) -> Natives:
+        """Collect them from the module ``mpi4py.MPI``."""
+        integers = {
+            np.int8: mpi.INT8_T,
+            np.int16: mpi.INT16_T,
+            np.int32: mpi.INT32_T,
+            np.int64: mpi.INT64_T,
+            np.uint8: mpi.UINT8_T,
+            np.uint16: mpi.UINT16_T,
+            np.uint32: mpi.UINT32_T,
+            np.uint64: mpi.UINT64_T,
+        }
+        on_integers = {
+            "sum": mpi.SUM,
+            "prod": mpi.PROD,
+            "min": mpi.MIN,
+            "max": mpi.MAX,
+            "band": mpi.BAND,
+            "bor": mpi.BOR,
+            "bxor": mpi.BXOR,
+        }
+        # NumPy adds bools by or and multiplies them by and; as bytes of 0 and 1 they are bits.
+        on_bools = {
+            "sum": mpi.BOR,
+            "max": mpi.BOR,
+            "bor": mpi.BOR,
+            "prod": mpi.BAND,
+            "min": mpi.BAND,
+            "band": mpi.BAND,
+            "bxor": mpi.BXOR,
+        }
+        floats = {np.float32: mpi.FLOAT, np.float64: mpi.DOUBLE}
+        on_floats = {"sum": mpi.SUM, "avg": mpi.SUM, "prod": mpi.PROD}
+        # A complex product may round differently with its factors swapped, so ranks could differ.
+        complexes = {np.complex64: mpi.C_FLOAT_COMPLEX, np.complex128: mpi.C_DOUBLE_COMPLEX}
+        on_complexes = {"sum": mpi.SUM, "avg": mpi.SUM}
+        families = (
+            (integers, on_integers),
+            ({np.bool_: mpi.UINT8_T}, on_bools),
+            (floats, on_floats),
+            (complexes, on_complexes),
+        )
+        return Natives(
+            {
+                (np.dtype(kind), op): (datatype, operation)
+                for datatypes, operations in families
+                for kind, datatype in datatypes.items()
+                for op, operation in operations.items()
+            }
+        )
+
+
+class MPIChannel:
+    """The collectives of one communicator.
+
+    Parameters
+    ----------
+    mpi : module
+        ``mpi4py.MPI``.
+    comm : MPI.Intracomm
+        Of this group alone; it is freed by `close`.
+    natives : Natives
+    watch : callable
+        How to wait.
+    chunk : int
+        Bytes of the largest message.
+    """
+
+    def __init__(
+        self, mpi: ModuleType, comm: MPI.Intracomm, natives: Natives, watch: Watch, chunk: int = CHUNK
+    ) -> None:
+        self._comm = comm
+        self._byte: MPI.Datatype = mpi.BYTE
+        self._in_place = mpi.IN_PLACE
+        self._natives = natives.table
+        self._watch = watch
+        self._chunk = chunk
+        # What is exchanged to be combined goes in pieces that stay in a cache of a few MiB.
+        self._piece = min(chunk, max(1 << 20, comm.size << 16))
+        self._size = comm.size
+        self._rank = comm.rank
+
+    def all_reduce(self, x: Array, out: Array, op: ReduceOp) -> Issued | Phased:
+        native = self._natives.get((x.dtype, op))
+        if native is None:
+            if x.nbytes * self._size <= _SMALL:
+                return self._gather_and_combine(x, out, op)
+            return Phased(self._exchange_and_combine(x, out, op), self._watch)
+        datatype, operation = native
+        requests = [
+            self._comm.Iallreduce(
+                self._in_place if x is out else [piece, piece.size, datatype],
+                [filled, piece.size, datatype],
+                operation,
+            )
+            for piece, filled in zip(cut(x, self._chunk), cut(out, self._chunk), strict=True)
+        ]
+        return Issued(requests, self._watch, self._averaging(out) if op == "avg" else None)
+
+    def all_gather(self, x: Array, out: Array) -> Issued:
+        sent, rows = as_bytes(x), _rows(out)
+        in_place = np.may_share_memory(x, out)
+        if rows.size <= self._chunk:
+            request = self._comm.Iallgather(
+                self._in_place if in_place else [sent, self._byte], [rows, self._byte]
+            )
+            return Issued([request], self._watch)
+        if not in_place:
+            rows[self._rank] = sent
+        others = self._others()
+        return Issued(
+            self._messages([(i, sent) for i in others], [(i, rows[i]) for i in others]), self._watch
+        )
+
+    def all_to_all(self, x: Array, out: Array) -> Issued:
+        return Issued(self._swap(x, out), self._watch)
+
+    def reduce_scatter(self, x: Array, out: Array, op: ReduceOp) -> Issued:
+        # On the MPIs measured this is up to ten times faster than their own, and the same for every dtype.
+        parts = np.empty_like(x)
+        return Issued(self._swap(x, parts), self._watch, lambda: combine(_split(parts), op, out))
+
+    def broadcast(self, x: Array, root: int) -> Issued:
+        requests = [self._comm.Ibcast([piece, self._byte], root) for piece in cut(as_bytes(x), self._chunk)]
+        return Issued(requests, self._watch)
+
+    def reduce(self, x: Array, out: Array | None, op: ReduceOp, root: int) -> Issued | Phased:
+        native = self._natives.get((x.dtype, op))
+        if native is None:
+            return Phased(self._collect_and_combine(x, out, op, root), self._watch)
+        datatype, operation = native
+        if out is None:
+            requests = [
+                self._comm.Ireduce([piece, piece.size, datatype], None, operation, root)
+                for piece in cut(x, self._chunk)
+            ]
+            return Issued(requests, self._watch)
+        requests = [
+            self._comm.Ireduce(
+                self._in_place if x is out else [piece, piece.size, datatype],
+                [filled, piece.size, datatype],
+                operation,
+                root,
+            )
+            for piece, filled in zip(cut(x, self._chunk), cut(out, self._chunk), strict=True)
+        ]
+        return Issued(requests, self._watch, self._averaging(out) if op == "avg" else None)
+
+    def gather(self, x: Array, out: Array | None, root: int) -> Issued:
+        return Issued(self._collect(x, out, root), self._watch)
+
+    def scatter(self, x: Array | None, out: Array, root: int) -> Issued:
+        filled = as_bytes(out)
+        if filled.size * self._size <= self._chunk:
+            sent = None if x is None else [as_bytes(x), self._byte]
+            if x is not None and np.may_share_memory(x, out):
+                return Issued([self._comm.Iscatter(sent, self._in_place, root)], self._watch)
+            return Issued([self._comm.Iscatter(sent, [filled, self._byte], root)], self._watch)
+        if x is None:
+            return Issued(self._messages([], [(root, filled)]), self._watch)
+        rows = _rows(x)
+        if not np.may_share_memory(x, out):
+            np.copyto(filled, rows[root])
+        return Issued(self._messages([(i, rows[i]) for i in self._others()], []), self._watch)
+
+    def barrier(self) -> Issued:
+        return Issued([self._comm.Ibarrier()], self._watch)
+
+    def close(self) -> None:
+        self._comm.Free()
+
+    def _gather_and_combine(self, x: Array, out: Array, op: ReduceOp) -> Issued:
+        """Reduce little: everyone gets everything, in one phase."""
+        parts = np.empty((self._size, *x.shape), x.dtype)
+        request = self._comm.Iallgather([as_bytes(x), self._byte], [as_bytes(parts), self._byte])
+        return Issued([request], self._watch, lambda: combine(_split(parts), op, out))
+
+    def _exchange_and_combine(self, x: Array, out: Array, op: ReduceOp) -> Generator[Phase, None, None]:
+        """Reduce much, piece by piece: everyone combines its share of the elements and gives it to all."""
+        n, rank, width = self._size, self._rank, x.dtype.itemsize
+        pieces, targets = cut(x, self._piece), cut(out, self._piece)
+        for i, (piece, target) in enumerate(zip(pieces, targets, strict=True)):
+            filled = target.reshape(-1)
+            bounds = [piece.size * part // n for part in range(n + 1)]
+            counts = [(end - begin) * width for begin, end in pairwise(bounds)]
+            places = [begin * width for begin in bounds[:-1]]
+            share = bounds[rank + 1] - bounds[rank]
+            parts = np.empty((n, share), x.dtype)
+            yield (
+                [
+                    self._comm.Ialltoallv(
+                        [as_bytes(piece), (counts, places), self._byte],
+                        [as_bytes(parts), ([share * width] * n, None), self._byte],
+                    )
+                ],
+                True,
+            )
+            combine(_split(parts), op, filled[bounds[rank] : bounds[rank + 1]])
+            yield (
+                [self._comm.Iallgatherv(self._in_place, [as_bytes(filled), (counts, places), self._byte])],
+                i + 1 < len(pieces),
+            )
+
+    def _collect_and_combine(
+        self, x: Array, out: Array | None, op: ReduceOp, root: int
+    ) -> Generator[Phase, None, None]:
+        """Reduce on one rank, piece by piece."""
+        pieces = cut(x, self._piece)
+        targets = pieces if out is None else cut(out, self._piece)
+        for i, (piece, filled) in enumerate(zip(pieces, targets, strict=True)):
+            parts = None if out is None else np.empty((self._size, *piece.shape), x.dtype)
+            yield self._collect(piece, parts, root), i + 1 < len(pieces)
+            if parts is not None:
+                combine(_split(parts), op, filled)
+
+    def _collect(self, x: Array, out: Array | None, root: int) -> list[MPI.Request]:
+        sent = as_bytes(x)
+        if sent.size * self._size <= self._chunk:
+            if out is None:
+                return [self._comm.Igather([sent, self._byte], None, root)]
+            source = self._in_place if np.may_share_memory(x, out) else [sent, self._byte]
+            return [self._comm.Igather(source, [as_bytes(out), self._byte], root)]
+        if out is None:
+            return self._messages([(root, sent)], [])
+        rows = _rows(out)
+        if not np.may_share_memory(x, out):
+            rows[root] = sent
+        return self._messages([], [(i, rows[i]) for i in self._others()])
+
+    def _swap(self, x: Array, out: Array) -> list[MPI.Request]:
+        if x.nbytes <= self._chunk:
+            return [self._comm.Ialltoall([as_bytes(x), self._byte], [as_bytes(out), self._byte])]
+        sent, rows = _rows(x), _rows(out)
+        rows[self._rank] = sent[self._rank]
+        others = self._others()
+        return self._messages([(i, sent[i]) for i in others], [(i, rows[i]) for i in others])
+
+    def _messages(
+        self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]
+    ) -> list[MPI.Request]:
+        """Send and receive bytes point to point, in messages that MPI can count."""
+        requests = [
+            self._comm.Irecv([piece, self._byte], peer)
+            for peer, filled in receives
+            for piece in cut(filled, self._chunk)
+        ]
+        requests += [
+            self._comm.Isend([piece, self._byte], peer)
+            for peer, sent in sends
+            for piece in cut(sent, self._chunk)
+        ]
+        return requests
+
+    def _others(self) -> list[int]:
+        return [(self._rank + i) % self._size for i in range(1, self._size)]
+
+    def _averaging(self, out: Array) -> Callable[[], object]:
+        return lambda: np.divide(out, self._size, out=out)
+
+
+def cut(x: Array, nbytes: int) -> list[Array]:
+    """Cut into flat views of at most `nbytes`; what fits, empty arrays too, is one piece as it is."""
+    if x.nbytes <= nbytes:
+        return [x]
+    flat, step = x.reshape(-1), max(1, nbytes // x.dtype.itemsize)
+    return [flat[begin : begin + step] for begin in range(0, flat.size, step)]
+
+
+def as_bytes(x: Array) -> Array:
+    """See the memory of a contiguous array as bytes."""
+    return x.reshape(-1).view(np.uint8)
+
+
+def _rows(x: Array) -> Array:
+    return x.reshape(x.shape[0], -1).view(np.uint8) if x.size else np.empty((x.shape[0], 0), np.uint8)
+
+
+def _split(parts: Array) -> list[Array]:
+    return [parts[i, ...] for i in range(parts.shape[0])]
