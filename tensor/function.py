@@ -93,6 +93,7 @@ class Function:
     signature: ClassVar[Signature]
     view: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
+    flops: ClassVar[Callable[..., int] | None] = None
     forward: ClassVar[Callable[..., Any]]
     backward: ClassVar[Callable[..., Gradients]]
 

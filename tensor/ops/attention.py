@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.attention import attention_backward, attention_forward
 from shardwise.tensor.function import Context, Function, Gradients
@@ -13,6 +16,12 @@ class Attention(Function):
     """``softmax(scale * q @ k.T) @ v``, causal or not (Vaswani et al. 2017, section 3.2.1)."""
 
     signature = "...[q][d],...[k][d],...[k][e]->...[q][e]"
+
+    @staticmethod
+    def flops(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> int:
+        """Count both products, with what the causal mask removes."""
+        q, k, v = shapes
+        return 2 * math.prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
 
     @staticmethod
     def forward(ctx: Context, q: Array, k: Array, v: Array, scale: float, causal: bool) -> Array:

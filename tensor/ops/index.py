@@ -36,7 +36,10 @@ def plain_index(index: Any) -> Any:
 
 def _index_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
     letters = [f"[{c}]" for c in _LETTERS]
-    after = len(params["after"]) if "after" in params else len(shapes[0])
+    if "shape" in params:
+        after = len(params["shape"])
+    else:
+        after = np.broadcast_to(np.empty((), bool), shapes[0])[params["index"]].ndim
     return f"{''.join(letters[: len(shapes[0])])}->{''.join(letters[len(shapes[0]) :][:after])}"
 
 

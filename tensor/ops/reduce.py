@@ -59,6 +59,8 @@ class Mean(Function):
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
         ctx.shape, ctx.dim, ctx.keepdim = a.shape, dim, keepdim
+        if a.size == 0:  # as np.mean, without its warning
+            return np.sum(a, axis=dim, keepdims=keepdim) * math.nan
         return np.mean(a, axis=dim, keepdims=keepdim)
 
     @staticmethod

@@ -1,0 +1,114 @@
+"""In-place writes: version counters, views, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shardwise as sw
+from shardwise.errors import AutogradError, DTypeError, ShapeError
+
+
+def test_values() -> None:
+    x = sw.tensor([1.0, 2.0])
+    alias = x.detach()
+    x.add_(1.0).mul_(sw.tensor([2.0, 3.0])).sub_(1.0).div_(2.0)
+    np.testing.assert_allclose(alias.data, [1.5, 4.0])
+    x += 1.0
+    x -= 0.5
+    x *= 2.0
+    x /= 4.0
+    np.testing.assert_allclose(alias.data, [1.0, 2.25])
+    assert x.fill_(7.0).tolist() == [7.0, 7.0]
+    assert x.zero_().tolist() == [0.0, 0.0]
+    assert x.copy_(np.array([1, 2])).tolist() == [1.0, 2.0]
+    assert x.add_(sw.tensor([1.0]), alpha=2.0).tolist() == [3.0, 4.0]
+
+
+def test_gradients_flow_through_writes() -> None:
+    x = sw.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2.0
+    y.add_(x)
+    y.mul_(3.0)
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [9.0, 9.0]
+    x.grad = None
+    z = sw.zeros(2)
+    z.copy_(x)
+    (z * z).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    x.grad = None
+    w = x * 1.0
+    w.zero_()
+    assert not w.requires_grad
+
+
+def test_a_needed_value_that_was_overwritten_is_an_error() -> None:
+    x = sw.tensor([1.0, 2.0], requires_grad=True)
+    y = x.exp()
+    y.add_(1.0)
+    with pytest.raises(
+        AutogradError, match=r"output 0 of Exp was written in place after it was saved.*clone\(\)"
+    ):
+        y.sum().backward()
+    w = sw.tensor([1.0], requires_grad=True)
+    z = w * w
+    with sw.no_grad():
+        w.add_(1.0)
+    with pytest.raises(AutogradError, match="input 0 of Mul was written in place"):
+        z.backward()
+
+
+def test_a_write_through_a_view_is_seen() -> None:
+    x = sw.tensor(np.ones((2, 2)), requires_grad=True)
+    h = x * 1.0
+    y = h.exp()
+    with sw.no_grad():
+        y.reshape(4).fill_(0.0)
+    with pytest.raises(AutogradError, match="output 0 of Exp was written in place"):
+        y.sum().backward()
+
+
+def test_an_unneeded_value_may_be_overwritten() -> None:
+    x = sw.tensor([1.0, 2.0], requires_grad=True)
+    y = x + 1.0
+    y.mul_(2.0)
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_leaves_views_and_bases_are_refused() -> None:
+    x = sw.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(AutogradError, match=r"cannot write in place \(Add\) into a leaf that requires grad"):
+        x.add_(1.0)
+    y = x * 2.0
+    view = y[:1]
+    with pytest.raises(AutogradError, match=r"into a view that is on the tape"):
+        view.mul_(2.0)
+    with pytest.raises(AutogradError, match=r"into a tensor whose views are on the tape"):
+        y.mul_(2.0)
+    del view
+    y.mul_(2.0)
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 4.0]
+    with sw.no_grad():
+        x.add_(1.0)
+    assert x.tolist() == [2.0, 3.0]
+
+
+def test_shapes_and_dtypes_that_do_not_fit() -> None:
+    x = sw.tensor([1, 2])
+    with pytest.raises(DTypeError, match="cannot write float32 in place into int64"):
+        x.copy_(sw.tensor([0.5, 0.5]))
+    with pytest.raises(
+        ShapeError, match=r"cannot write a result of shape \(3, 2\) in place into shape \(2,\)"
+    ):
+        x.add_(sw.tensor(np.ones((3, 2), int)))
+    y = sw.tensor([1.0], requires_grad=True)
+    with pytest.raises(AutogradError, match="assignment by index is not recorded"):
+        y[0] = 2.0
+    x[0] = 9
+    assert x.tolist() == [9, 2]
