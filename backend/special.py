@@ -139,7 +139,8 @@ def _elsewhere(
     kind = type(array)
     if hasattr(kind, "__array_special__"):
         result: Array = kind.__array_special__(array, function, args, {})
-        return result
+        if result is not NotImplemented:
+            return result
     if cuda.is_cuda_array(array):
         return on_cuda(*args)
     if isinstance(array, np.ndarray | np.generic | float | int):

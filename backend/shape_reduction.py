@@ -1,0 +1,69 @@
+"""What reductions, running sums and sorts give, for the shape and dtype that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from shardwise.backend.array import Array, DTypeLike, Shape
+from shardwise.backend.stand_in import broadcast_shape, one_probe, stand_in
+
+__all__ = ["REDUCTION_RULES", "Axis", "reduced_shape", "reduction"]
+
+Axis = int | Sequence[int] | None
+
+
+def reduced_shape(shape: Shape, axis: Axis, keepdims: bool) -> Shape:
+    """`shape` without the dims of `axis` (None for all), or with 1 in their place."""
+    axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
+    if keepdims:
+        return tuple(1 if dim in axes else length for dim, length in enumerate(shape))
+    return tuple(length for dim, length in enumerate(shape) if dim not in axes)
+
+
+def reduction(function: Callable[..., object], of_ones: bool = False) -> Callable[..., Array]:
+    """The rule of a reduction; `of_ones` for those that warn about empty rows when they are probed."""
+
+    def rule(a: Array, axis: Axis = None, dtype: DTypeLike | None = None, **options: object) -> Array:
+        keepdims = bool(options.pop("keepdims", False))
+        where = options.pop("where", None)
+        options.pop("ddof", None)
+        if dtype is not None:
+            options["dtype"] = dtype
+        probe = np.ones((1,) * a.ndim, a.dtype) if of_ones else one_probe(a)
+        result = np.asarray(function(probe, axis=axis, **options))
+        shape = a.shape if where is None else broadcast_shape(a, where)
+        return stand_in(reduced_shape(shape, axis, keepdims), result.dtype)
+
+    return rule
+
+
+def _arg_reduction(function: Callable[..., Array]) -> Callable[..., Array]:
+    def rule(a: Array, axis: int | None = None, *, keepdims: bool = False) -> Array:
+        function(one_probe(a), axis=axis)
+        return stand_in(reduced_shape(a.shape, axis, keepdims), np.intp)
+
+    return rule
+
+
+def _along(function: Callable[..., Array], default: int | None) -> Callable[..., Array]:
+    """The rule of a function that keeps the shape, and flattens where the axis is None."""
+
+    def rule(a: Array, axis: int | None = default, **options: object) -> Array:
+        result = function(one_probe(a), axis=axis, **options)
+        return stand_in((a.size,) if axis is None else a.shape, result.dtype)
+
+    return rule
+
+
+REDUCTION_RULES: Mapping[Callable[..., object], Callable[..., Array]] = {
+    **{function: reduction(function) for function in (np.sum, np.prod, np.amax, np.amin, np.max, np.min)},
+    **{function: reduction(function) for function in (np.all, np.any)},
+    **{function: reduction(function, of_ones=True) for function in (np.mean, np.var, np.std)},
+    **{function: _arg_reduction(function) for function in (np.argmax, np.argmin)},
+    **{function: _along(function, None) for function in (np.cumsum, np.cumprod)},
+    **{function: _along(function, -1) for function in (np.sort, np.argsort)},
+}
+"""From a function to its rule, which takes the same arguments with stand-ins for arrays."""
