@@ -6,9 +6,9 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from shardwise.backend.select import get_backend
 
 from shardwise.backend.errors import LayoutError
+from shardwise.backend.select import get_backend
 from shardwise.collectives import ProcessGroup, get_group, local_rank, rank, world_size
 
 __all__ = ["DeviceMesh", "DeviceType", "init_device_mesh"]
@@ -63,7 +63,8 @@ class DeviceMesh:
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of ranks along each axis."""
-        return self._ranks.shape
+        shape: tuple[int, ...] = self._ranks.shape
+        return shape
 
     @property
     def ndim(self) -> int:

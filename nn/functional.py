@@ -9,15 +9,7 @@ import numpy as np
 
 from shardwise.backend.errors import DTypeError, ShapeError
 from shardwise.tensor import Tensor, next_draw
-from shardwise.tensor.ops import (
-    activation,
-    attention,
-    index,
-    loss,
-    matmul,
-    norm,
-    pointwise,
-)
+from shardwise.tensor.ops import activation, arithmetic, attention, index, loss, matmul, norm
 from shardwise.tensor.ops import (
     dropout as dropout_op,
 )
@@ -226,9 +218,9 @@ def scaled_dot_product_attention(
     scores = (query * scale) @ key.transpose(-1, -2)
     if is_causal:
         causal = np.tri(query.shape[-2], key.shape[-2], dtype=bool)
-        scores = pointwise.Where.apply(scores.wrap(_on_device_of(causal, scores)), scores, -math.inf)
+        scores = arithmetic.Where.apply(scores.wrap(_on_device_of(causal, scores)), scores, -math.inf)
     elif attn_mask is not None and attn_mask.dtype == np.bool_:
-        scores = pointwise.Where.apply(attn_mask, scores, -math.inf)
+        scores = arithmetic.Where.apply(attn_mask, scores, -math.inf)
     elif attn_mask is not None:
         scores = scores + attn_mask
     return dropout(scores.softmax(-1), dropout_p) @ value

@@ -97,7 +97,7 @@ class DistributedDataParallel(Module):
         self._make_buckets(bucket_cap_mb)
         self._task: GraphTask | None = None
         self._launched = 0
-        self._works: list[Work] = []
+        self._works: list[Work[Any]] = []
 
     # ---- construction
 

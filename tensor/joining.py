@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardwise.backend.errors import ShapeError
-from shardwise.tensor.ops import pointwise, view
+from shardwise.tensor.ops import arithmetic, view
 from shardwise.tensor.tensor import Tensor
 
 __all__ = ["cat", "stack", "where"]
@@ -28,4 +28,4 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def where(condition: Tensor, a: Any, b: Any) -> Tensor:
     """Return `a` where `condition` is true and `b` elsewhere; all three broadcast."""
-    return pointwise.Where.apply(condition, a, b)
+    return arithmetic.Where.apply(condition, a, b)

@@ -12,7 +12,7 @@ import numpy as np
 
 from shardwise.backend.array import Array, DTypeLike
 from shardwise.backend.errors import ShapeError
-from shardwise.tensor.ops import activation, index, matmul, pointwise, reduce, view
+from shardwise.tensor.ops import activation, arithmetic, comparison, elementary, index, matmul, reduce, view
 
 __all__ = ["Operators"]
 
@@ -36,42 +36,42 @@ class Operators:
     # ---- arithmetic
 
     def __add__(self, other: Operand) -> Self:
-        return pointwise.Add.apply(self, other)
+        return arithmetic.Add.apply(self, other)
 
     def __radd__(self, other: Operand) -> Self:
-        return pointwise.Add.apply(self, other)
+        return arithmetic.Add.apply(self, other)
 
     def __sub__(self, other: Operand) -> Self:
-        return pointwise.Sub.apply(self, other)
+        return arithmetic.Sub.apply(self, other)
 
     def __rsub__(self, other: Operand) -> Self:
-        result: Self = pointwise.Sub.apply(other, self)
+        result: Self = arithmetic.Sub.apply(other, self)
         return result
 
     def __mul__(self, other: Operand) -> Self:
-        return pointwise.Mul.apply(self, other)
+        return arithmetic.Mul.apply(self, other)
 
     def __rmul__(self, other: Operand) -> Self:
-        return pointwise.Mul.apply(self, other)
+        return arithmetic.Mul.apply(self, other)
 
     def __truediv__(self, other: Operand) -> Self:
-        return pointwise.Div.apply(self, other)
+        return arithmetic.Div.apply(self, other)
 
     def __rtruediv__(self, other: Operand) -> Self:
-        result: Self = pointwise.Div.apply(other, self)
+        result: Self = arithmetic.Div.apply(other, self)
         return result
 
     def __floordiv__(self, other: Operand) -> Self:
-        return pointwise.FloorDiv.apply(self, other)
+        return arithmetic.FloorDiv.apply(self, other)
 
     def __mod__(self, other: Operand) -> Self:
-        return pointwise.Remainder.apply(self, other)
+        return arithmetic.Remainder.apply(self, other)
 
     def __pow__(self, other: Operand) -> Self:
-        return pointwise.Pow.apply(self, other)
+        return arithmetic.Pow.apply(self, other)
 
     def __rpow__(self, other: Operand) -> Self:
-        result: Self = pointwise.Pow.apply(other, self)
+        result: Self = arithmetic.Pow.apply(other, self)
         return result
 
     def __matmul__(self, other: Operand) -> Self:
@@ -82,10 +82,10 @@ class Operators:
         return result
 
     def __neg__(self) -> Self:
-        return pointwise.Neg.apply(self)
+        return arithmetic.Neg.apply(self)
 
     def __abs__(self) -> Self:
-        return pointwise.Abs.apply(self)
+        return elementary.Abs.apply(self)
 
     add, sub, mul, div, pow = __add__, __sub__, __mul__, __truediv__, __pow__
     matmul, neg, abs, remainder = __matmul__, __neg__, __abs__, __mod__
@@ -93,31 +93,31 @@ class Operators:
     # ---- comparisons; == compares elements, identity hashes
 
     def __eq__(self, other: Operand) -> Self:  # type: ignore[override]
-        return pointwise.Equal.apply(self, other)
+        return comparison.Equal.apply(self, other)
 
     def __ne__(self, other: Operand) -> Self:  # type: ignore[override]
-        return pointwise.NotEqual.apply(self, other)
+        return comparison.NotEqual.apply(self, other)
 
     def __lt__(self, other: Operand) -> Self:
-        return pointwise.Less.apply(self, other)
+        return comparison.Less.apply(self, other)
 
     def __le__(self, other: Operand) -> Self:
-        return pointwise.LessEqual.apply(self, other)
+        return comparison.LessEqual.apply(self, other)
 
     def __gt__(self, other: Operand) -> Self:
-        return pointwise.Greater.apply(self, other)
+        return comparison.Greater.apply(self, other)
 
     def __ge__(self, other: Operand) -> Self:
-        return pointwise.GreaterEqual.apply(self, other)
+        return comparison.GreaterEqual.apply(self, other)
 
     def __invert__(self) -> Self:
-        return pointwise.LogicalNot.apply(self)
+        return comparison.LogicalNot.apply(self)
 
     def __and__(self, other: Operand) -> Self:
-        return pointwise.LogicalAnd.apply(self, other)
+        return comparison.LogicalAnd.apply(self, other)
 
     def __or__(self, other: Operand) -> Self:
-        return pointwise.LogicalOr.apply(self, other)
+        return comparison.LogicalOr.apply(self, other)
 
     eq, ne, lt, le, gt, ge = __eq__, __ne__, __lt__, __le__, __gt__, __ge__
 
@@ -125,73 +125,73 @@ class Operators:
 
     def exp(self) -> Self:
         """Return e to the power of each element."""
-        return pointwise.Exp.apply(self)
+        return elementary.Exp.apply(self)
 
     def log(self) -> Self:
         """Return the natural logarithm of each element."""
-        return pointwise.Log.apply(self)
+        return elementary.Log.apply(self)
 
     def sqrt(self) -> Self:
         """Return the square root of each element."""
-        return pointwise.Sqrt.apply(self)
+        return elementary.Sqrt.apply(self)
 
     def sin(self) -> Self:
         """Return the sine of each element, in radians."""
-        return pointwise.Sin.apply(self)
+        return elementary.Sin.apply(self)
 
     def cos(self) -> Self:
         """Return the cosine of each element, in radians."""
-        return pointwise.Cos.apply(self)
+        return elementary.Cos.apply(self)
 
     def tanh(self) -> Self:
         """Return the hyperbolic tangent of each element."""
-        return pointwise.Tanh.apply(self)
+        return elementary.Tanh.apply(self)
 
     def sigmoid(self) -> Self:
         """Return ``1 / (1 + exp(-x))`` of each element."""
-        return pointwise.Sigmoid.apply(self)
+        return elementary.Sigmoid.apply(self)
 
     def erf(self) -> Self:
         """Return the error function of each element."""
-        return pointwise.Erf.apply(self)
+        return elementary.Erf.apply(self)
 
     def relu(self) -> Self:
         """Return the positive part of each element."""
-        return pointwise.Relu.apply(self)
+        return elementary.Relu.apply(self)
 
     def sign(self) -> Self:
         """Return -1, 0 or 1 by the sign of each element."""
-        return pointwise.Sign.apply(self)
+        return elementary.Sign.apply(self)
 
     def square(self) -> Self:
         """Return each element times itself."""
-        return pointwise.Mul.apply(self, self)
+        return arithmetic.Mul.apply(self, self)
 
     def isnan(self) -> Self:
         """Return where elements are NaN."""
-        return pointwise.IsNaN.apply(self)
+        return comparison.IsNaN.apply(self)
 
     def isfinite(self) -> Self:
         """Return where elements are neither NaN nor infinite."""
-        return pointwise.IsFinite.apply(self)
+        return comparison.IsFinite.apply(self)
 
     def maximum(self, other: Operand) -> Self:
         """Return the larger of two, element by element; ties share the gradient."""
-        return pointwise.Maximum.apply(self, other)
+        return arithmetic.Maximum.apply(self, other)
 
     def minimum(self, other: Operand) -> Self:
         """Return the smaller of two, element by element; ties share the gradient."""
-        return pointwise.Minimum.apply(self, other)
+        return arithmetic.Minimum.apply(self, other)
 
     def clip(self, min: Any = None, max: Any = None) -> Self:
         """Return values kept between two numbers, either of which may be None."""
-        return pointwise.Clip.apply(self, low=min, high=max)
+        return arithmetic.Clip.apply(self, low=min, high=max)
 
     clamp = clip
 
     def masked_fill(self, mask: Operand, value: Operand) -> Self:
         """Return a copy with `value` where `mask` is true."""
-        result: Self = pointwise.Where.apply(mask, value, self)
+        result: Self = arithmetic.Where.apply(mask, value, self)
         return result
 
     def softmax(self, dim: int = -1) -> Self:
@@ -215,7 +215,7 @@ class Operators:
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the values in another dtype; self, if it has that dtype already."""
         dtype = np.dtype(dtype)
-        return self if self.data.dtype == dtype else pointwise.Cast.apply(self, dtype=dtype)
+        return self if self.data.dtype == dtype else arithmetic.Cast.apply(self, dtype=dtype)
 
     def float(self) -> Self:
         """Return the values as float32."""
@@ -235,7 +235,7 @@ class Operators:
 
     def clone(self) -> Self:
         """Return a copy; gradients pass through."""
-        return pointwise.Clone.apply(self)
+        return arithmetic.Clone.apply(self)
 
     def contiguous(self) -> Self:
         """Return a C-contiguous tensor: self, or a copy."""

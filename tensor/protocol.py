@@ -12,40 +12,40 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend import special
-from shardwise.tensor.ops import index, matmul, pointwise, reduce, view
+from shardwise.tensor.ops import arithmetic, comparison, elementary, index, matmul, reduce, view
 
 __all__ = ["apply_function", "apply_special", "apply_ufunc"]
 
 UFUNCS: dict[Any, Any] = {
-    np.add: pointwise.Add,
-    np.subtract: pointwise.Sub,
-    np.multiply: pointwise.Mul,
-    np.true_divide: pointwise.Div,
-    np.floor_divide: pointwise.FloorDiv,
-    np.remainder: pointwise.Remainder,
-    np.negative: pointwise.Neg,
-    np.power: pointwise.Pow,
-    np.exp: pointwise.Exp,
-    np.log: pointwise.Log,
-    np.sqrt: pointwise.Sqrt,
-    np.sin: pointwise.Sin,
-    np.cos: pointwise.Cos,
-    np.tanh: pointwise.Tanh,
-    np.absolute: pointwise.Abs,
-    np.sign: pointwise.Sign,
-    np.maximum: pointwise.Maximum,
-    np.minimum: pointwise.Minimum,
-    np.equal: pointwise.Equal,
-    np.not_equal: pointwise.NotEqual,
-    np.less: pointwise.Less,
-    np.less_equal: pointwise.LessEqual,
-    np.greater: pointwise.Greater,
-    np.greater_equal: pointwise.GreaterEqual,
-    np.logical_not: pointwise.LogicalNot,
-    np.logical_and: pointwise.LogicalAnd,
-    np.logical_or: pointwise.LogicalOr,
-    np.isnan: pointwise.IsNaN,
-    np.isfinite: pointwise.IsFinite,
+    np.add: arithmetic.Add,
+    np.subtract: arithmetic.Sub,
+    np.multiply: arithmetic.Mul,
+    np.true_divide: arithmetic.Div,
+    np.floor_divide: arithmetic.FloorDiv,
+    np.remainder: arithmetic.Remainder,
+    np.negative: arithmetic.Neg,
+    np.power: arithmetic.Pow,
+    np.exp: elementary.Exp,
+    np.log: elementary.Log,
+    np.sqrt: elementary.Sqrt,
+    np.sin: elementary.Sin,
+    np.cos: elementary.Cos,
+    np.tanh: elementary.Tanh,
+    np.absolute: elementary.Abs,
+    np.sign: elementary.Sign,
+    np.maximum: arithmetic.Maximum,
+    np.minimum: arithmetic.Minimum,
+    np.equal: comparison.Equal,
+    np.not_equal: comparison.NotEqual,
+    np.less: comparison.Less,
+    np.less_equal: comparison.LessEqual,
+    np.greater: comparison.Greater,
+    np.greater_equal: comparison.GreaterEqual,
+    np.logical_not: comparison.LogicalNot,
+    np.logical_and: comparison.LogicalAnd,
+    np.logical_or: comparison.LogicalOr,
+    np.isnan: comparison.IsNaN,
+    np.isfinite: comparison.IsFinite,
     np.matmul: matmul.MatMul,
 }
 
@@ -101,8 +101,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.stack: lambda arrays, axis=0: view.Stack.apply(*arrays, dim=axis),
     np.tril: lambda a, k=0: view.Tril.apply(a, k=k),
     np.triu: lambda a, k=0: view.Triu.apply(a, k=k),
-    np.clip: lambda a, low=None, high=None: pointwise.Clip.apply(a, low=low, high=high),
-    np.where: lambda condition, a, b: pointwise.Where.apply(condition, a, b),
+    np.clip: lambda a, low=None, high=None: arithmetic.Clip.apply(a, low=low, high=high),
+    np.where: lambda condition, a, b: arithmetic.Where.apply(condition, a, b),
     np.take: lambda a, indices, axis: _take(a, indices, axis),
     np.take_along_axis: lambda a, indices, axis: index.TakeAlong.apply(a, indices, dim=axis),
     np.zeros_like: lambda a, **rest: a.wrap(np.zeros_like(a.data, **rest)),
@@ -119,7 +119,7 @@ CREATION = (np.arange, np.zeros, np.ones, np.full, np.empty, np.eye, np.tri)
 """Called with ``like=`` they make a constant on the same device."""
 
 SPECIALS: dict[Any, Callable[..., Any]] = {
-    special.erf: lambda a: pointwise.Erf.apply(a),
+    special.erf: lambda a: elementary.Erf.apply(a),
     special.scatter_add: lambda shape, key, g: index.Unindex.apply(
         g, shape=tuple(shape), index=index.plain_index(key)
     ),

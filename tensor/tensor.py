@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
-from shardwise.backend.select import backend_of, get_backend
 
 from shardwise.backend.array import Array, DTypeLike
 from shardwise.backend.errors import AnomalyError, AutogradError, DTypeError, ShapeError
+from shardwise.backend.select import backend_of, get_backend
 from shardwise.backend.source import source_line
 from shardwise.tensor.autograd import backward
 from shardwise.tensor.function import Context, Function
+from shardwise.tensor.inplace import InPlace
 from shardwise.tensor.mode import current_mode
-from shardwise.tensor.operators import Operators
-from shardwise.tensor.ops import pointwise
 from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
-from shardwise.tensor.tape import Node, Version, record
+from shardwise.tensor.tape import Version, record
 
 __all__ = ["RemovableHandle", "Tensor"]
 
@@ -42,7 +41,7 @@ class RemovableHandle:
         self.remove()
 
 
-class Tensor(Operators):
+class Tensor(InPlace):
     """An array with a gradient.
 
     Parameters
@@ -64,12 +63,8 @@ class Tensor(Operators):
         The op that made it; None for a leaf.
     """
 
-    __slots__ = (
-        "__weakref__", "_version", "_view", "data", "grad", "hooks", "index", "node", "post_hooks",
-        "requires_grad", "sink",
-    )  # fmt: skip
+    __slots__ = ("__weakref__", "data", "grad", "hooks", "post_hooks", "sink")
     __array_priority__ = 1000
-    node: Node | None
     grad: Tensor | None
 
     def __init__(self, data: Array, requires_grad: bool = False) -> None:
@@ -116,119 +111,12 @@ class Tensor(Operators):
             record(function, ctx, args, arrays, outs, mode)
         if function.view and isinstance(args[0], Tensor):
             for out in outs:
-                out._look_at(args[0], tracked)
+                out.look_at(args[0], tracked)
         return tuple(outs) if many else outs[0]
 
     def wrap(self, array: Array) -> Tensor:
         """Make a tensor like this one, without history, of an array."""
         return Tensor(array)
-
-    # ---- versions and views
-
-    @property
-    def version(self) -> Version:
-        """The counter of writes into this tensor's memory, shared with its views."""
-        if self._version is None:
-            self._version = Version()
-        return self._version
-
-    def _look_at(self, base: Tensor, tracked: bool) -> None:
-        """Become a view of `base`: share its version, and be known to it while tracked."""
-        version = self._version = base.version
-        if tracked:
-            self._view = True
-            views = version.views
-            if len(views) >= 8:
-                views[:] = [view for view in views if view() is not None]
-            views.append(weakref.ref(self))
-
-    def _write(self, function: type[Function] | None, value: Any, *rest: Any) -> Self:
-        """Write ``function(self, value, *rest)`` into this tensor's memory, on the tape."""
-        name = function.__name__ if function is not None else "copy_"
-        mode = current_mode()
-        tracked = mode.grad and (
-            self.requires_grad or any(isinstance(v, Tensor) and v.requires_grad for v in (value, *rest))
-        )
-        if tracked:
-            if self.node is None and self.requires_grad:
-                raise AutogradError(
-                    f"cannot write in place ({name}) into a leaf that requires grad. Write under "
-                    "no_grad(), or use the out-of-place form."
-                )
-            if self._view:
-                raise AutogradError(
-                    f"cannot write in place ({name}) into a view that is on the tape. clone() it first."
-                )
-            if any(view() is not None for view in self.version.views):
-                raise AutogradError(
-                    f"cannot write in place ({name}) into a tensor whose views are on the tape. "
-                    "clone() it first, or drop the views."
-                )
-        out: Any
-        if function is None:
-            out = value
-            if tracked and isinstance(value, Tensor):
-                out = pointwise.Clone.apply(value.expand(self.data.shape))
-        else:
-            out = function.apply(self, value, *rest)
-        array = out.data if isinstance(out, Tensor) else out
-        shape = getattr(array, "shape", ())
-        if shape != self.data.shape and (
-            len(shape) > self.data.ndim or np.broadcast_shapes(shape, self.data.shape) != self.data.shape
-        ):
-            raise ShapeError(f"cannot write a result of shape {shape} in place into shape {self.data.shape}")
-        source = getattr(array, "dtype", None)
-        if source is not None and not np.can_cast(source, self.data.dtype, "same_kind"):
-            raise DTypeError(
-                f"cannot write {source} in place into {self.data.dtype}; cast with astype() first"
-            )
-        self.data[...] = array
-        self.version.count += 1
-        if tracked and isinstance(out, Tensor):
-            self.node, self.index, self.requires_grad = out.node, out.index, out.requires_grad
-        elif tracked:  # a constant: nothing flows back any more
-            self.node, self.index, self.requires_grad = None, 0, False
-        return self
-
-    def add_(self, other: Any, alpha: float = 1) -> Self:
-        """Add in place."""
-        return self._write(pointwise.Add, other if alpha == 1 else other * alpha)
-
-    def sub_(self, other: Any) -> Self:
-        """Subtract in place."""
-        return self._write(pointwise.Sub, other)
-
-    def mul_(self, other: Any) -> Self:
-        """Multiply in place."""
-        return self._write(pointwise.Mul, other)
-
-    def div_(self, other: Any) -> Self:
-        """Divide in place."""
-        return self._write(pointwise.Div, other)
-
-    def copy_(self, other: Any) -> Self:
-        """Take over the values of `other`, in place."""
-        return self._write(None, other)
-
-    def fill_(self, value: float) -> Self:
-        """Set every element."""
-        return self._write(None, value)
-
-    def zero_(self) -> Self:
-        """Set every element to zero."""
-        return self._write(None, 0)
-
-    def __iadd__(self, other: Any) -> Self:
-        return self.add_(other)
-
-    def __isub__(self, other: Any) -> Self:
-        return self.sub_(other)
-
-    def __imul__(self, other: Any) -> Self:
-        return self.mul_(other)
-
-    def __itruediv__(self, other: Any) -> Self:
-        return self.div_(other)
 
     # ---- gradients
 
@@ -414,7 +302,8 @@ class Tensor(Operators):
     def __len__(self) -> int:
         if not self.data.shape:
             raise ShapeError("len() of a 0-d tensor")
-        return self.data.shape[0]
+        length: int = self.data.shape[0]
+        return length
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.data.shape:

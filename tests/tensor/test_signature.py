@@ -11,7 +11,7 @@ import shardwise as sw
 from shardwise.errors import ShapeError
 from shardwise.nn import functional as F
 from shardwise.tensor import intercept
-from shardwise.tensor.ops import matmul, pointwise
+from shardwise.tensor.ops import arithmetic, matmul
 from shardwise.tensor.signature import Dim, FlopCounter, flops, known_shapes, parse, terms_of
 
 from .test_gradients import CASES
@@ -67,7 +67,7 @@ def test_signatures_tell_the_shapes(name: str) -> None:
 def test_flops() -> None:
     assert flops(matmul.MatMul, ((5, 2, 3), (3, 7)), {}) == 2 * 5 * 2 * 3 * 7
     assert flops(matmul.Linear, ((8, 3), (7, 3), (7,)), {}) == 2 * 8 * 3 * 7
-    assert flops(pointwise.Add, ((2, 3), (3,)), {}) == 6
+    assert flops(arithmetic.Add, ((2, 3), (3,)), {}) == 6
     with FlopCounter() as counter:
         x = F.linear(sw.ones(4, 3), sw.ones(5, 3))
         F.scaled_dot_product_attention(x, x, x)

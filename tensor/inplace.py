@@ -1,0 +1,135 @@
+"""Writing into a tensor's memory, watched: versions, views, and the in-place methods."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Self
+
+import numpy as np
+
+from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
+from shardwise.tensor.function import Function
+from shardwise.tensor.mode import current_mode
+from shardwise.tensor.operators import Operators
+from shardwise.tensor.ops import arithmetic
+from shardwise.tensor.tape import Node, Version
+
+__all__ = ["InPlace"]
+
+
+class InPlace(Operators):
+    """What changes a tensor; `Tensor` inherits it."""
+
+    __slots__ = ("_version", "_view", "index", "node", "requires_grad")
+    requires_grad: bool
+    node: Node | None
+    index: int
+    _version: Version | None
+    _view: bool
+
+    # ---- versions and views
+
+    @property
+    def version(self) -> Version:
+        """The counter of writes into this tensor's memory, shared with its views."""
+        if self._version is None:
+            self._version = Version()
+        return self._version
+
+    def look_at(self, base: InPlace, tracked: bool) -> None:
+        """Become a view of `base`: share its version, and be known to it while tracked."""
+        version = self._version = base.version
+        if tracked:
+            self._view = True
+            views = version.views
+            if len(views) >= 8:
+                views[:] = [view for view in views if view() is not None]
+            views.append(weakref.ref(self))
+
+    def _write(self, function: type[Function] | None, value: Any, *rest: Any) -> Self:
+        """Write ``function(self, value, *rest)`` into this tensor's memory, on the tape."""
+        name = function.__name__ if function is not None else "copy_"
+        mode = current_mode()
+        tracked = mode.grad and (
+            self.requires_grad or any(isinstance(v, InPlace) and v.requires_grad for v in (value, *rest))
+        )
+        if tracked:
+            if self.node is None and self.requires_grad:
+                raise AutogradError(
+                    f"cannot write in place ({name}) into a leaf that requires grad. Write under "
+                    "no_grad(), or use the out-of-place form."
+                )
+            if self._view:
+                raise AutogradError(
+                    f"cannot write in place ({name}) into a view that is on the tape. clone() it first."
+                )
+            if any(view() is not None for view in self.version.views):
+                raise AutogradError(
+                    f"cannot write in place ({name}) into a tensor whose views are on the tape. "
+                    "clone() it first, or drop the views."
+                )
+        out: Any
+        if function is None:
+            out = value
+            if tracked and isinstance(value, InPlace):
+                out = arithmetic.Clone.apply(value.expand(self.data.shape))
+        else:
+            out = function.apply(self, value, *rest)
+        array = out.data if isinstance(out, InPlace) else out
+        shape = getattr(array, "shape", ())
+        if shape != self.data.shape and (
+            len(shape) > self.data.ndim or np.broadcast_shapes(shape, self.data.shape) != self.data.shape
+        ):
+            raise ShapeError(f"cannot write a result of shape {shape} in place into shape {self.data.shape}")
+        source = getattr(array, "dtype", None)
+        if source is not None and not np.can_cast(source, self.data.dtype, "same_kind"):
+            raise DTypeError(
+                f"cannot write {source} in place into {self.data.dtype}; cast with astype() first"
+            )
+        self.data[...] = array
+        self.version.count += 1
+        if tracked and isinstance(out, InPlace):
+            self.node, self.index, self.requires_grad = out.node, out.index, out.requires_grad
+        elif tracked:  # a constant: nothing flows back any more
+            self.node, self.index, self.requires_grad = None, 0, False
+        return self
+
+    def add_(self, other: Any, alpha: float = 1) -> Self:
+        """Add in place."""
+        return self._write(arithmetic.Add, other if alpha == 1 else other * alpha)
+
+    def sub_(self, other: Any) -> Self:
+        """Subtract in place."""
+        return self._write(arithmetic.Sub, other)
+
+    def mul_(self, other: Any) -> Self:
+        """Multiply in place."""
+        return self._write(arithmetic.Mul, other)
+
+    def div_(self, other: Any) -> Self:
+        """Divide in place."""
+        return self._write(arithmetic.Div, other)
+
+    def copy_(self, other: Any) -> Self:
+        """Take over the values of `other`, in place."""
+        return self._write(None, other)
+
+    def fill_(self, value: float) -> Self:
+        """Set every element."""
+        return self._write(None, value)
+
+    def zero_(self) -> Self:
+        """Set every element to zero."""
+        return self._write(None, 0)
+
+    def __iadd__(self, other: Any) -> Self:
+        return self.add_(other)
+
+    def __isub__(self, other: Any) -> Self:
+        return self.sub_(other)
+
+    def __imul__(self, other: Any) -> Self:
+        return self.mul_(other)
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self.div_(other)
