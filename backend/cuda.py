@@ -1,16 +1,146 @@
-"""placeholder"""
+"""CUDA devices: CuPy arrays. The only file here that imports CuPy, and only when it is used."""
 
 from __future__ import annotations
 
-from shardwise.backend.array import Array
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from shardwise.backend.array import Array, DTypeLike, Shape
+from shardwise.backend.errors import ArgumentError, DeviceError
+
+__all__ = ["CudaBackend", "erf", "is_cuda_array", "scatter_add"]
+
+_USE_CPU = "or use device 'cpu'"
 
 
-def is_cuda_array(x: object) -> bool:
-    return type(x).__module__.startswith("cupy")
+def is_cuda_array(array: object) -> bool:
+    """Whether `array` is a CuPy array; nothing is imported, since one cannot exist before CuPy is."""
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(array, cupy.ndarray)
+
+
+@dataclass(frozen=True, slots=True)
+class CudaBackend:
+    """CuPy arrays in the memory of a GPU; see :class:`~shardwise.backend.protocol.Backend`.
+
+    Parameters
+    ----------
+    index : int or None, default None
+        The device of new arrays; None is the thread's current one.
+    """
+
+    index: int | None = None
+    name: str = "cuda"
+
+    def available(self) -> tuple[bool, str]:
+        try:
+            import cupy
+        except ImportError as error:
+            if getattr(error, "name", None) == "cupy":
+                problem = "CuPy is not installed"
+            else:
+                problem = f"CuPy does not import here ({error})"
+            return False, (
+                f"{problem}. Install it for your CUDA version (pip install 'shardwise[cuda12]' or "
+                f"'shardwise[cuda13]'), {_USE_CPU}."
+            )
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            if "InsufficientDriver" in str(error):
+                return False, (
+                    "the NVIDIA driver is missing, or older than the CUDA version that CuPy was built for "
+                    f"({error}). Check that nvidia-smi runs, update the driver or install the CuPy that fits "
+                    f"it, {_USE_CPU}."
+                )
+            if "NoDevice" not in str(error):
+                return False, f"CUDA does not start here ({error}). Check that nvidia-smi runs, {_USE_CPU}."
+            count = 0
+        if count == 0:
+            return False, (
+                "CuPy and the driver are there, and no CUDA device is visible. Check nvidia-smi and "
+                f"CUDA_VISIBLE_DEVICES, {_USE_CPU}."
+            )
+        if self.index is not None and not 0 <= self.index < count:
+            return False, (
+                f"there is no CUDA device {self.index}: wanted 0 to {count - 1}. Fewer ranks per host, or "
+                "several ranks per device, would fit."
+            )
+        return True, ""
+
+    def owns(self, array: object) -> bool:
+        return is_cuda_array(array)
+
+    def asarray(self, obj: object, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        import cupy
+
+        if copy is False and not is_cuda_array(obj):
+            raise ArgumentError("asarray: copy=False, and what is on the host must be copied to the device.")
+        with cupy.cuda.Device(self.index):
+            array: Array = cupy.array(obj, dtype=dtype, copy=True) if copy else cupy.asarray(obj, dtype=dtype)
+        if copy is False and array is not obj:
+            raise ArgumentError("asarray: copy=False, and a copy would be needed for this dtype or device.")
+        return array
+
+    def to_host(self, array: Array) -> Array:
+        import cupy
+
+        host: Array = cupy.asnumpy(array)
+        return host
+
+    def empty(self, shape: Shape, dtype: DTypeLike) -> Array:
+        import cupy
+
+        with cupy.cuda.Device(self.index):
+            array: Array = cupy.empty(shape, dtype)
+        return array
+
+    def device_of(self, array: Array) -> str:
+        return f"cuda:{array.device.id}"  # type: ignore[attr-defined]  # CuPy's; NumPy's stub has no id
+
+    def device_count(self) -> int:
+        if not CudaBackend().available()[0]:
+            return 0
+        import cupy
+
+        return int(cupy.cuda.runtime.getDeviceCount())
+
+    def set_device(self, index: int) -> None:
+        usable, reason = CudaBackend(index).available()
+        if not usable:
+            raise DeviceError(f"cannot use device 'cuda:{index}': {reason}")
+        import cupy
+
+        cupy.cuda.Device(index).use()
+
+    def synchronize(self) -> None:
+        import cupy
+
+        cupy.cuda.Device(self.index).synchronize()
 
 
 def erf(x: Array) -> Array:
-    raise NotImplementedError
+    """:func:`shardwise.backend.special.erf` on the device."""
+    import cupyx.scipy.special
+
+    if x.dtype.kind in "iub":
+        x = x.astype(np.float64)
+    result: Array = cupyx.scipy.special.erf(x)
+    return result
 
 
-scatter_add = erf
+def scatter_add(base_shape: Shape, index: Array, updates: Array) -> Array:
+    """:func:`shardwise.backend.special.scatter_add` on the device.
+
+    The device adds floating numbers in the order in which its threads arrive, so the last bits may
+    differ from run to run; sorting by `index` first would cost more than the sum.
+    """
+    import cupy
+    import cupyx
+
+    with cupy.cuda.Device(updates.device.id):  # type: ignore[attr-defined]  # CuPy's; see above
+        result: Array = cupy.zeros(base_shape, updates.dtype)
+        cupyx.scatter_add(result, index, updates)
+    return result

@@ -1,0 +1,39 @@
+"""Every kernel, in one tuple: for checks on the user's machine, and for the tests."""
+
+from __future__ import annotations
+
+from shardwise.backend.kernels.activation import (
+    erf,
+    gelu_backward,
+    gelu_forward,
+    gelu_tanh_backward,
+    gelu_tanh_forward,
+)
+from shardwise.backend.kernels.attention import attention_backward, attention_forward
+from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
+from shardwise.backend.kernels.embedding import embedding_backward
+from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.optimizer import adamw_
+from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.softmax import (
+    log_softmax_backward,
+    log_softmax_forward,
+    softmax_backward,
+    softmax_forward,
+)
+
+__all__ = ["KERNELS"]
+
+KERNELS = (
+    *(erf, gelu_forward, gelu_backward, gelu_tanh_forward, gelu_tanh_backward),
+    *(layer_norm_forward, layer_norm_backward),
+    *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),
+    *(attention_forward, attention_backward),
+    *(cross_entropy_forward, cross_entropy_backward),
+    *(dropout_forward, dropout_backward),
+    embedding_backward,
+    adamw_,
+    *(column_sum, sum_of_squares),
+)
+"""Each has its ``plain`` formula and its ``fused`` version."""
