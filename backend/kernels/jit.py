@@ -219,7 +219,9 @@ def cache_key() -> str:
     The sources of every fused kernel are in it together, since numba does not see that a kernel
     depends on a function which it calls in another file.
     """
-    return digest_of(sorted(Path(__file__).parent.glob("*_cpu.py")) + [Path(__file__)])
+    here = Path(__file__)
+    constants = here.parent.parent / "quantile.py"  # which are compiled in
+    return digest_of([*sorted(here.parent.glob("*_cpu.py")), here, constants])
 
 
 def digest_of(sources: Sequence[Path]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.jit import boolean, device, fused, int64, write
-from shardwise.backend.kernels.normal_cpu import normal_double, normal_single
+from shardwise.backend.kernels.quantile_cpu import normal_double, normal_single
 from shardwise.backend.philox import split_64
 
 __all__ = ["CHUNK", "bernoulli", "fill", "normal", "random_words", "uniform"]

@@ -1,4 +1,4 @@
-"""The normal quantile of one random word, for compiled kernels: ``normal.py``, operation for operation."""
+"""The normal quantile of one random word, for compiled kernels: ``quantile.py``, operation for operation."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import math
 
 import numpy as np
 
-from shardwise.backend import normal
+from shardwise.backend import quantile
 from shardwise.backend.kernels.jit import device
 
 __all__ = ["normal_double", "normal_single"]
 
-_C = tuple(np.float32(value) for value in normal.SINGLE.centre[0])
-_D = tuple(np.float32(value) for value in normal.SINGLE.centre[1])
-_T = tuple(np.float32(value) for value in normal.SINGLE.tail[0])
-_U = tuple(np.float32(value) for value in normal.SINGLE.tail[1])
-_L = tuple(np.float32(value) for value in normal.SINGLE.logarithm.series)
-_LN2_HIGH = np.float32(normal.SINGLE.logarithm.ln2_high)
-_LN2_LOW = np.float32(normal.SINGLE.logarithm.ln2_low)
+_C = tuple(np.float32(value) for value in quantile.SINGLE.centre[0])
+_D = tuple(np.float32(value) for value in quantile.SINGLE.centre[1])
+_T = tuple(np.float32(value) for value in quantile.SINGLE.tail[0])
+_U = tuple(np.float32(value) for value in quantile.SINGLE.tail[1])
+_L = tuple(np.float32(value) for value in quantile.SINGLE.logarithm.series)
+_LN2_HIGH = np.float32(quantile.SINGLE.logarithm.ln2_high)
+_LN2_LOW = np.float32(quantile.SINGLE.logarithm.ln2_low)
 _HALF, _ONE, _TWO = np.float32(0.5), np.float32(1), np.float32(2)
-_WIDTH, _SQUARE = np.float32(normal.CENTRE_WIDTH), np.float32(normal.CENTRE_SQUARE)
-_SHIFT, _TAIL_SCALE = np.float32(normal.TAIL_SHIFT), np.float32(2.0**-33)
+_WIDTH, _SQUARE = np.float32(quantile.CENTRE_WIDTH), np.float32(quantile.CENTRE_SQUARE)
+_SHIFT, _TAIL_SCALE = np.float32(quantile.TAIL_SHIFT), np.float32(2.0**-33)
 _MAGNITUDE, _SIGN_SHIFT = np.uint32(0x7FFFFFFF), np.uint32(31)
 _ONE_BITS, _ROOT_BITS, _MANTISSA = np.int32(0x3F800000), np.int32(0x3F3504F3), np.int32(0x007FFFFF)
 
-_CC, _DD = normal.DOUBLE.centre
-_TT, _UU = normal.DOUBLE.tail
-_FF, _GG = normal.DOUBLE.far_tail or ((), ())
-_LL, _LN2_HIGH_D, _LN2_LOW_D = normal.DOUBLE.logarithm
-_WIDTH_D, _SQUARE_D, _SHIFT_D = normal.CENTRE_WIDTH, normal.CENTRE_SQUARE, normal.TAIL_SHIFT
-_FAR_D, _TAIL_SCALE_D = normal.FAR_TAIL_START, 2.0**-54
+_CC, _DD = quantile.DOUBLE.centre
+_TT, _UU = quantile.DOUBLE.tail
+_FF, _GG = quantile.DOUBLE.far_tail or ((), ())
+_LL, _LN2_HIGH_D, _LN2_LOW_D = quantile.DOUBLE.logarithm
+_WIDTH_D, _SQUARE_D, _SHIFT_D = quantile.CENTRE_WIDTH, quantile.CENTRE_SQUARE, quantile.TAIL_SHIFT
+_FAR_D, _TAIL_SCALE_D = quantile.FAR_TAIL_START, 2.0**-54
 _MAGNITUDE_D, _SIGN_SHIFT_D, _DROPPED = np.uint64(0xFFFFFFFFFFFFF), np.uint64(63), np.uint64(11)
 _ONE_BITS_D, _ROOT_BITS_D = np.int64(0x3FF0000000000000), np.int64(0x3FE6A09E667F3BCD)
 _MANTISSA_D = np.int64(0x000FFFFFFFFFFFFF)
@@ -76,7 +76,8 @@ def _log_double(x: float) -> float:
     series = z * ((series * z + _LL[5]) * z + _LL[6])
     half_square = f * f * 0.5
     low = s * (half_square + series) + exponent * _LN2_LOW_D
-    return (low - half_square) + f + exponent * _LN2_HIGH_D
+    logarithm: float = (low - half_square) + f + exponent * _LN2_HIGH_D
+    return logarithm
 
 
 @device(exact=True)
