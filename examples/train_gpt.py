@@ -133,7 +133,7 @@ def main(argv: list[str] | None = None) -> float:
     parser.add_argument("--dropout", type=float, default=0.0)
     args = parser.parse_args(argv)
     first = sw.rank() == 0
-    say = print if first else (lambda *_: None)
+    say = print if first else (lambda *_, **__: None)
 
     train, valid, digest = read(args.data, 8 * 2**20)
     say(f"{len(train):,} bytes to train on, {len(valid):,} to validate, sha256 {digest}")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend.allocator import keep_pages
 from shardwise.backend.array import Array
 from shardwise.backend.errors import AnomalyError, AutogradError
 from shardwise.tensor.function import Context
@@ -111,6 +112,7 @@ class GraphTask:
 
     def run(self) -> None:
         """Deliver the roots' gradients and run every node that becomes ready."""
+        keep_pages()
         roots, self.roots = self.roots, []
         token = _task.set(self)
         try:

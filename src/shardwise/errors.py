@@ -22,6 +22,7 @@ from shardwise.backend.errors import (
 __all__ = [
     "AnomalyError",
     "ArgumentError",
+    "ArgumentError",
     "AutogradError",
     "CollectiveError",
     "CollectiveMismatchError",
@@ -29,6 +30,7 @@ __all__ = [
     "DTypeError",
     "DataDependentShapeError",
     "DeviceError",
+    "IndexRangeError",
     "IndexRangeError",
     "LaunchError",
     "LayoutError",

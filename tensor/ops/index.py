@@ -72,7 +72,11 @@ class Unindex(Function):
     @staticmethod
     def forward(ctx: Context, g: Array, shape: tuple[int, ...], index: Any) -> Array:
         ctx.index = index
-        return special.scatter_add(shape, index, g)
+        if is_basic(index):  # no place repeats, so there is nothing to add up
+            out = np.zeros_like(g, shape=shape)
+            out[index] = g
+            return out
+        return special.scatter_add(shape, index if isinstance(index, tuple) else (index,), g)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
