@@ -33,8 +33,8 @@ import numpy as np
 from shardwise.backend.array import Array, DTypeLike, Shape
 from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.backend.kernels.kernel import Kernel
-from shardwise.backend.quantile import normal_from_doublewords, normal_from_words
 from shardwise.backend.philox import random_words
+from shardwise.backend.quantile import normal_from_doublewords, normal_from_words
 
 __all__ = ["bernoulli", "bernoulli_threshold", "integers", "normal", "permutation", "uniform"]
 

@@ -6,10 +6,10 @@ import functools
 import inspect
 import logging
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ __all__ = ["FusedUnavailableError", "Kernel", "plain_formulas"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_NARROW = ("float16", "bfloat16")
 _FUSED_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _logger = logging.getLogger(__name__)
 _plain_only: ContextVar[bool] = ContextVar("plain_only", default=False)
@@ -34,6 +35,9 @@ class Kernel(Generic[P, R]):
     exactly a ``numpy.ndarray`` (no subclass), all floating ones share one dtype, and that is float32
     or float64. Everything else, and a machine without numba, gets the plain formula.
 
+    NumPy arrays of float16 or bfloat16 are worked on in float32 and the results rounded back, since
+    sums in eight or eleven bits are worth nothing, and NumPy's promotion of bfloat16 would give float32.
+
     Parameters
     ----------
     plain : callable
@@ -46,6 +50,9 @@ class Kernel(Generic[P, R]):
     in_place : int, default 0
         How many leading arrays are written; the fused version takes them only if they are
         C-contiguous, aligned and writeable, because a contiguous copy would get the result instead.
+    statistics : int, default 0
+        How many trailing results are statistics for the backward, which stay float32 when narrow
+        arrays come in.
 
     Examples
     --------
@@ -55,13 +62,21 @@ class Kernel(Generic[P, R]):
     array([2., 4.])
     """
 
-    def __init__(self, plain: Callable[P, R], fused: str, arrays: int, in_place: int = 0) -> None:
+    def __init__(
+        self,
+        plain: Callable[P, R],
+        fused: str,
+        arrays: int,
+        in_place: int = 0,
+        statistics: int = 0,
+    ) -> None:
         functools.update_wrapper(self, plain)
         self.name = self.__name__ = plain.__name__.lstrip("_")
         self.plain = plain
         self._source = fused
         self._arrays = arrays
         self._in_place = in_place
+        self._statistics = statistics
         self._array_names = frozenset(list(inspect.signature(plain).parameters)[:arrays])
         self._fused: Callable[P, R] | None = None
         self._reason = ""
@@ -86,33 +101,28 @@ class Kernel(Generic[P, R]):
         return self._fused
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if not self._reason and not _plain_only.get() and self._takes(args, kwargs):
-            try:
-                return self.fused(*args, **kwargs)
-            except FusedUnavailableError as error:
-                self._give_up(str(error))
-        return self.plain(*args, **kwargs)
+        arrays = self._arrays_of(args, kwargs)
+        if _fit(arrays) and not self._reason and not _plain_only.get():
+            written = arrays[: self._in_place]
+            if all(isinstance(array, np.ndarray) and array.flags.carray for array in written):
+                try:
+                    return self.fused(*args, **kwargs)
+                except FusedUnavailableError as error:
+                    self._give_up(str(error))
+        narrow = None if self._in_place else _narrow_dtype(arrays)
+        if narrow is None:
+            return self.plain(*args, **kwargs)
+        again: Callable[..., R] = self
+        wide = again(*map(_widened, args), **{name: _widened(value) for name, value in kwargs.items()})
+        result: R = _narrowed(wide, narrow, self._statistics)
+        return result
 
-    def _takes(self, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
-        arrays: list[object] = list(args[: self._arrays])
+    def _arrays_of(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
+        arrays = [array for array in args[: self._arrays] if array is not None]
         if kwargs:
-            arrays += [value for name, value in kwargs.items() if name in self._array_names]
-        floating: np.dtype[np.generic] | None = None
-        for array in arrays:
-            if array is None:
-                continue
-            if type(array) is not np.ndarray:
-                return False
-            dtype = array.dtype
-            if dtype in _FUSED_TYPES:
-                if floating is None:
-                    floating = dtype
-                elif dtype != floating:
-                    return False
-            elif dtype.kind not in "iub":
-                return False
-        written = arrays[: self._in_place]
-        return all(isinstance(array, np.ndarray) and array.flags.carray for array in written)
+            named = [value for name, value in kwargs.items() if name in self._array_names]
+            arrays += [array for array in named if array is not None]
+        return arrays
 
     def _load(self) -> None:
         try:
@@ -124,6 +134,52 @@ class Kernel(Generic[P, R]):
         self._reason = reason
         self._fused = None
         _report(reason)
+
+
+def _fit(arrays: list[object]) -> bool:
+    """Whether all are exactly NumPy's, and the floating ones have one dtype that is fused."""
+    floating: np.dtype[np.generic] | None = None
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return False
+        dtype = array.dtype
+        if dtype in _FUSED_TYPES:
+            if floating is None:
+                floating = dtype
+            elif dtype != floating:
+                return False
+        elif dtype.kind not in "iub":
+            return False
+    return True
+
+
+def _narrow_dtype(arrays: list[object]) -> np.dtype[np.generic] | None:
+    """The first narrow float dtype among NumPy arrays of narrow and of float32 elements, if there is one."""
+    narrow = None
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return None
+        if array.dtype.name in _NARROW:
+            narrow = narrow or array.dtype
+        elif array.dtype.kind not in "iub" and array.dtype != np.float32:
+            return None
+    return narrow
+
+
+def _widened(value: object) -> object:
+    if isinstance(value, np.ndarray) and value.dtype.name in _NARROW:
+        return value.astype(np.float32)
+    return value
+
+
+def _narrowed(result: object, dtype: np.dtype[np.generic], statistics: int) -> Any:
+    """`result` with float32 arrays rounded to `dtype`, but for that many at the end of a tuple."""
+    if isinstance(result, tuple):
+        rounded = len(result) - statistics
+        return (*(_narrowed(part, dtype, 0) for part in result[:rounded]), *result[rounded:])
+    if isinstance(result, np.ndarray) and result.dtype == np.float32:
+        return result.astype(dtype)
+    return result
 
 
 @functools.cache

@@ -105,5 +105,7 @@ def _cross_entropy_backward(
     return np.where(label == ignore_index, 0.0, (probability - is_label) * weight)
 
 
-cross_entropy_forward = Kernel(_cross_entropy_forward, f"{_FUSED}:cross_entropy_forward", arrays=2)
+cross_entropy_forward = Kernel(
+    _cross_entropy_forward, f"{_FUSED}:cross_entropy_forward", arrays=2, statistics=1
+)
 cross_entropy_backward = Kernel(_cross_entropy_backward, f"{_FUSED}:cross_entropy_backward", arrays=4)

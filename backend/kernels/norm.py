@@ -80,5 +80,5 @@ def _layer_norm_backward(
     return dx, np.sum(g * normal, axis=leading), np.sum(g, axis=leading)
 
 
-layer_norm_forward = Kernel(_layer_norm_forward, f"{_FUSED}:layer_norm_forward", arrays=3)
+layer_norm_forward = Kernel(_layer_norm_forward, f"{_FUSED}:layer_norm_forward", arrays=3, statistics=2)
 layer_norm_backward = Kernel(_layer_norm_backward, f"{_FUSED}:layer_norm_backward", arrays=5)
