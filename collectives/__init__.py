@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-from shardwise.collectives.array_form import (
-    all_gather,
-    all_reduce,
-    all_to_all,
-    barrier,
-    broadcast,
-    gather,
-    reduce,
-    reduce_scatter,
-    scatter,
-)
 from shardwise.collectives.crew import run_threads
 from shardwise.collectives.detect import LauncherEnvironment, launcher_environment
 from shardwise.collectives.group import ProcessGroup
@@ -26,6 +15,8 @@ from shardwise.collectives.object_form import (
     send_object,
 )
 from shardwise.collectives.reduction import ReduceOp
+from shardwise.collectives.rooted import broadcast, gather, reduce, scatter
+from shardwise.collectives.symmetric import all_gather, all_reduce, all_to_all, barrier, reduce_scatter
 from shardwise.collectives.table import COLLECTIVES, Collective
 from shardwise.collectives.work import Work
 from shardwise.collectives.world import (

@@ -21,10 +21,13 @@ from shardwise.backend.errors import WorldAbortedError
 
 __all__ = ["Colleagues", "Guard"]
 
-# Seconds. Rank 0 prints at once; the others give it, and those below them, time to.
+# Seconds. Of the ranks that fail alike one reports: rank 0 at once if it failed hardly later than the first;
+# the others give it, and those below them, time to.
+_HEAD_START = 0.2
 _GRACE = 0.25
 _STAGGER = 0.05
 _MOST_STAGGER = 1.0
+_LOOK = 0.01
 _DRAIN = 0.05  # for a launcher to read what was printed, before it hears of the abort
 _KILLED = 3.0  # within which the rank that prints ends those that do not
 
@@ -116,10 +119,7 @@ class Guard:
                 time.sleep(1)
         rank, when = self._colleagues.rank, time.time()
         self._colleagues.announce_failure(when)
-        if rank:
-            time.sleep(_GRACE + min(_STAGGER * rank, _MOST_STAGGER))
-        failed = self._colleagues.failures()
-        if rank and any(other == 0 or (then, other) < (when, rank) for other, then in failed.items()):
+        if self._is_preceded(rank, when):
             time.sleep(_KILLED)
         else:
             report()
@@ -131,6 +131,21 @@ class Guard:
         time.sleep(_DRAIN)
         self._colleagues.abort(code)
         os._exit(code)
+
+    def _is_preceded(self, rank: int, when: float) -> bool:
+        """Say whether another rank reports: the one that failed first, and rank 0 has a head start.
+
+        Rank 0 knows at once, since whoever failed long before it has told so. The others look for a while.
+        """
+        patience = _GRACE + min(_STAGGER * rank, _MOST_STAGGER) if rank else 0.0
+        until = time.monotonic() + patience
+        while True:
+            failed = self._colleagues.failures()
+            if any(_order(other, then) < _order(rank, when) for other, then in failed.items()):
+                return True
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_LOOK)
 
     def _say(self, what: str) -> None:
         who = self._colleagues
@@ -146,6 +161,10 @@ class Guard:
             sys.stderr.write("".join(traceback.format_exception(kind, error, trace)))
         else:
             self._excepthook(kind, error, trace)
+
+
+def _order(rank: int, when: float) -> tuple[float, int]:
+    return (when if rank else when - _HEAD_START, rank)
 
 
 class _Exit(SystemExit):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from shardwise.collectives.transport import Pending
+from shardwise.collectives.pending import Pending
 
 __all__ = ["Chain"]
 

@@ -16,28 +16,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import CollectiveError, DTypeError, ShapeError
 from shardwise.collectives.group import ProcessGroup
 
-__all__ = ["check_dim", "check_output", "check_parts", "check_root", "check_tag", "readable"]
-
-
-def readable(x: object, op: str, where: Callable[[], str]) -> Array:
-    """Give `x` as a C-contiguous array of native byte order, without a copy where it is one.
-
-    Raises
-    ------
-    DTypeError
-        If it holds Python objects.
-    """
-    if type(x) is np.ndarray and x.flags.c_contiguous and x.dtype.isnative and not x.dtype.hasobject:
-        return x
-    array = np.asarray(x)
-    if array.dtype.hasobject:
-        raise DTypeError(
-            f"{where()}: wanted an array of numbers, got {type(x).__name__} of dtype {array.dtype}; "
-            f"use {op}_object for Python objects."
-        )
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    return array if array.flags.c_contiguous else array.copy(order="C")
+__all__ = ["check_dim", "check_output", "check_parts", "check_root"]
 
 
 def check_dim(dim: int, ndim: int, op: str, group: ProcessGroup, name: str = "dim") -> int:
@@ -90,18 +69,6 @@ def check_root(root: int, name: str, op: str, group: ProcessGroup) -> int:
             f"{name} counts in the world, and group.ranks[i] gives it for rank i of the group."
         )
     return group.ranks.index(root)
-
-
-def check_tag(tag: int, op: str, rank: int) -> int:
-    """Raise unless `tag` can be carried by every transport.
-
-    Raises
-    ------
-    CollectiveError
-    """
-    if not 0 <= operator.index(tag) < 1 << 20:
-        raise CollectiveError(f"{op} on rank {rank}: tag={tag}; choose one from 0 to {(1 << 20) - 1}.")
-    return operator.index(tag)
 
 
 def check_output(

@@ -12,8 +12,8 @@ from shardwise.backend.errors import CollectiveError
 from shardwise.backend.source import source_line
 from shardwise.collectives.lane import Lane
 from shardwise.collectives.ledger import Ledger, Record, is_implicit
-from shardwise.collectives.progress import Progress
-from shardwise.collectives.transport import Channel, Connection, Pending, Transport
+from shardwise.collectives.pending import Finished, Pending
+from shardwise.collectives.transport import Channel, Connection, Transport
 from shardwise.collectives.work import Work
 
 __all__ = ["ProcessGroup"]
@@ -44,9 +44,7 @@ class ProcessGroup:
         Keeps the order of the operations.
     """
 
-    def __init__(
-        self, ranks: tuple[int, ...], transport: Transport, ledger: Ledger, progress: Progress, timeout: float
-    ) -> None:
+    def __init__(self, ranks: tuple[int, ...], transport: Transport, ledger: Ledger, timeout: float) -> None:
         self.ranks = ranks
         self.size = len(ranks)
         self.rank: int | None = ranks.index(transport.rank) if transport.rank in ranks else None
@@ -55,7 +53,6 @@ class ProcessGroup:
         self.transport = transport
         self.lane = Lane(transport.lock)
         self._ledger = ledger
-        self._progress = progress
         self._lock = threading.Lock()
         self._connecting: _Connecting | None = None
         self._closed = False
@@ -159,8 +156,25 @@ class ProcessGroup:
         self._ledger.write(record)
         work = Work(self.lane, record, self.transport.rank, self.timeout, lambda: start(self.channel), finish)
         self.lane.submit(work)
-        if background and self.transport.background:
-            self._progress.watch(self.lane)
+        if background and self.transport.progress is not None:
+            self.transport.progress.watch(self.lane)
+        return work
+
+    def note(
+        self, op: str, dtype: np.dtype[Any], shape: tuple[int, ...], nbytes: int, finish: Callable[[], T]
+    ) -> Work[T]:
+        """Write an operation to the ledger that moves nothing, and has ended: a dry run's.
+
+        Parameters and result as for `submit`.
+        """
+        record = Record(
+            op, self._seq, self.name, self.size, dtype, shape, nbytes, source_line(3), is_implicit()
+        )
+        self._seq += 1
+        self._ledger.write(record)
+        lane = Lane()
+        work = Work(lane, record, self.transport.rank, self.timeout, Finished, finish)
+        lane.submit(work)
         return work
 
     def close(self) -> None:

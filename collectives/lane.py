@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from typing import Protocol
 
-from shardwise.collectives.transport import Pending
+from shardwise.collectives.pending import Pending
 
 __all__ = ["Entry", "Lane"]
 
@@ -60,8 +60,11 @@ class Lane:
         """Put `entry` at the end, and issue it now unless the one before may still issue something."""
         with self._lock:
             self._queue.append(entry)
-            self._unissued += 1
-            self._issue()
+            if len(self._queue) == 1:
+                entry.issue()
+            else:
+                self._unissued += 1
+                self._issue()
 
     def advance(self) -> bool:
         """Test the head, drop what has ended, issue what may be issued now.
@@ -71,7 +74,7 @@ class Lane:
         bool
             Whether an entry has ended. False at once where another thread is at it.
         """
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(False):
             return False
         ended = False
         try:

@@ -1,30 +1,45 @@
-"""Messages between two ranks of the world. They never make a group, and never wait for collectives."""
+"""Messages between two ranks of the world. They never make a group, and never wait for collectives.
+
+Arrays and Tensors are sent alike. A tensor that requires grad is recorded by `send`, and by `recv` where it
+is told so, and its gradient goes back the same way; the forms that do not wait are not recorded.
+"""
 
 from __future__ import annotations
 
-import operator
+from typing import Literal, overload
 
 import numpy as np
 
 from shardwise.backend.array import Array, DTypeLike, Shape
-from shardwise.backend.errors import CollectiveError, DTypeError, ShapeError
-from shardwise.collectives.check import check_output, check_tag, readable
+from shardwise.collectives.differentiable import Recv, Send
+from shardwise.collectives.issue_message import issue_recv, issue_send
+from shardwise.collectives.operand import A, operands
 from shardwise.collectives.work import Work
-from shardwise.collectives.world import World, get_world
+from shardwise.tensor import Tensor, is_grad_enabled
 
-__all__ = ["check_peer", "irecv", "isend", "recv", "send"]
+__all__ = ["irecv", "isend", "recv", "send"]
 
 
-def send(x: Array, dst: int, tag: int = 0) -> None:
+@overload
+def send(x: Array, dst: int, tag: int = ...) -> None: ...
+@overload
+def send(x: Tensor, dst: int, tag: int = ...) -> Tensor | None: ...
+def send(x: Array | Tensor, dst: int, tag: int = 0) -> Tensor | None:
     """Send `x` to rank `dst`, which receives it with `recv`.
 
     Parameters
     ----------
-    x : array, any shape and dtype
+    x : array or Tensor, any shape and dtype
     dst : int
         Global rank.
     tag : int
         From 0 to 2**20 - 1. Messages of one sender, receiver and tag arrive in the order they were sent.
+
+    Returns
+    -------
+    Tensor, shape (), or None
+        For a tensor that requires grad a zero: its backward, alone or as part of a loss, waits for the
+        gradient of `x`, which the receiver's backward sends. Else None.
 
     Raises
     ------
@@ -37,25 +52,61 @@ def send(x: Array, dst: int, tag: int = 0) -> None:
     -----
     Returns when `x` may be written again; a large message waits for its receiver.
     """
-    _sent(x, dst, tag, False).wait()
+    if isinstance(x, Tensor):
+        if x.requires_grad and is_grad_enabled():
+            return Send.apply(x, dst=dst, tag=tag, kind="array")
+        x = x.data
+    issue_send(x, dst, tag, "array", False).wait()
+    return None
 
 
-def isend(x: Array, dst: int, tag: int = 0) -> Work[None]:
+def isend(x: Array | Tensor, dst: int, tag: int = 0) -> Work[None]:
     """Send `x` to rank `dst` without waiting; `x` must not be written before the work has ended.
 
     Parameters and errors as for `send`.
     """
-    return _sent(x, dst, tag, True)
+    return issue_send(x.data if isinstance(x, Tensor) else x, dst, tag, "array", True)
 
 
+@overload
+def recv(
+    shape: Shape | None = ...,
+    dtype: DTypeLike = ...,
+    src: int = ...,
+    tag: int = ...,
+    *,
+    out: None = ...,
+    requires_grad: Literal[False] = ...,
+) -> Array: ...
+@overload
+def recv(
+    shape: Shape | None = ...,
+    dtype: DTypeLike = ...,
+    src: int = ...,
+    tag: int = ...,
+    *,
+    out: A,
+    requires_grad: Literal[False] = ...,
+) -> A: ...
+@overload
+def recv(
+    shape: Shape,
+    dtype: DTypeLike = ...,
+    src: int = ...,
+    tag: int = ...,
+    *,
+    out: None = ...,
+    requires_grad: Literal[True],
+) -> Tensor: ...
 def recv(
     shape: Shape | None = None,
     dtype: DTypeLike = np.float32,
     src: int = 0,
     tag: int = 0,
     *,
-    out: Array | None = None,
-) -> Array:
+    out: Array | Tensor | None = None,
+    requires_grad: bool = False,
+) -> Array | Tensor:
     """Receive the next message of rank `src` with this tag.
 
     Parameters
@@ -68,12 +119,15 @@ def recv(
         Global rank.
     tag : int
         As sent.
-    out : array, optional
+    out : array or Tensor, optional
         Filled and returned.
+    requires_grad : bool
+        Return a Tensor whose backward sends its gradient to `src`, which must have sent a tensor that
+        requires grad.
 
     Returns
     -------
-    array
+    array or Tensor
 
     Raises
     ------
@@ -84,7 +138,13 @@ def recv(
     CollectiveTimeoutError
         If nothing came within the time-out of the world.
     """
-    return _received(shape, dtype, src, tag, out, False).wait()
+    if requires_grad and out is None:
+        anchor = Tensor(np.zeros((), np.float32), requires_grad=True)
+        return Recv.apply(anchor, shape=shape, dtype=dtype, src=src, tag=tag, kind="array")
+    if isinstance(out, Tensor):
+        _, target, wrap = operands(None, out, "recv")
+        return issue_recv(shape, dtype, src, tag, "array", target, wrap, False).wait()
+    return issue_recv(shape, dtype, src, tag, "array", out, _itself, False).wait()
 
 
 def irecv(
@@ -99,69 +159,8 @@ def irecv(
 
     Parameters and errors as for `recv`.
     """
-    return _received(shape, dtype, src, tag, out, True)
+    return issue_recv(shape, dtype, src, tag, "array", out, _itself, True)
 
 
-def _sent(x: Array, dst: int, tag: int, background: bool) -> Work[None]:
-    world = get_world()
-    place = check_peer(dst, "dst", "send", world)
-    wire = 2 * check_tag(tag, "send", world.rank)
-    x = readable(x, "send", lambda: f"send on rank {world.rank}")
-    return world.message(
-        "send",
-        place,
-        x.dtype,
-        x.shape,
-        x.nbytes,
-        lambda transport: transport.send(x, place, wire),
-        _nothing,
-        background,
-    )
-
-
-def _received(
-    shape: Shape | None, dtype: DTypeLike, src: int, tag: int, out: Array | None, background: bool
-) -> Work[Array]:
-    world = get_world()
-    place = check_peer(src, "src", "recv", world)
-    wire = 2 * check_tag(tag, "recv", world.rank)
-    where = f"recv on rank {world.rank}"
-    if out is None:
-        if shape is None:
-            raise ShapeError(f"{where}: neither shape nor out is given; say what comes.")
-        filled = np.empty(shape, np.dtype(dtype))
-        if filled.dtype.hasobject:
-            raise DTypeError(f"{where}: dtype {filled.dtype} cannot be received; use recv_object.")
-    else:
-        check_output(out, out.shape if shape is None else tuple(shape), out.dtype, lambda: where)
-        filled = out if out.flags.c_contiguous and out.dtype.isnative else np.empty_like(out, order="C")
-    result = filled if out is None else out
-
-    def finish() -> Array:
-        if result is not filled:
-            np.copyto(result, filled)
-        return result
-
-    return world.message(
-        "recv",
-        place,
-        filled.dtype,
-        filled.shape,
-        filled.nbytes,
-        lambda transport: transport.recv(filled, place, wire),
-        finish,
-        background,
-    )
-
-
-def check_peer(peer: int, name: str, op: str, world: World) -> int:
-    """Give the global rank `peer`, if there is one."""
-    if not 0 <= operator.index(peer) < world.size:
-        raise CollectiveError(
-            f"{op} on rank {world.rank}: {name}={peer}; wanted a global rank from 0 to {world.size - 1}."
-        )
-    return operator.index(peer)
-
-
-def _nothing() -> None:
-    return None
+def _itself(array: Array) -> Array:
+    return array

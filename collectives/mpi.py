@@ -26,6 +26,7 @@ from shardwise.collectives.blas import allowed_cores, limit_blas, share_of_cores
 from shardwise.collectives.detect import LauncherEnvironment
 from shardwise.collectives.diagnosis import mpi4py_missing, mpi_missing, wrong_size
 from shardwise.collectives.mpi_channel import CHUNK, Issued, MPIChannel, Natives, Watch, as_bytes, cut
+from shardwise.collectives.progress import Progress
 from shardwise.collectives.threads import Hub, ThreadsChannel
 from shardwise.collectives.transport import Channel
 
@@ -121,7 +122,7 @@ class MPITransport:
         if self.local_size > 1:
             limit_blas(cores, os.environ)
         level: int = mpi.Query_thread()
-        self.background = level >= mpi.THREAD_SERIALIZED
+        self.progress = Progress() if level >= mpi.THREAD_SERIALIZED else None
         # MPI that takes one thread at a time gets one: all lanes share this lock.
         self.lock = None if level >= mpi.THREAD_MULTIPLE else threading.Lock()
         self._parallel = level >= mpi.THREAD_MULTIPLE
@@ -173,6 +174,9 @@ class MPITransport:
             time.sleep(nap)
             nap = min(10 * _LONGEST_NAP, 1.2 * nap)
         self._complete([request for _, request in self._announcements])
+        # Only now: until all have left, they may need the later phases of what is under way here.
+        if self.progress is not None:
+            self.progress.close()
 
     def abort(self, code: int) -> None:
         if self._mpi.Is_initialized() and not self._mpi.Is_finalized():

@@ -14,10 +14,11 @@ import numpy as np
 from shardwise.backend.array import Array
 from shardwise.backend.errors import CollectiveError
 from shardwise.collectives.chain import Chain
-from shardwise.collectives.check import check_root, check_tag
+from shardwise.collectives.check import check_root
 from shardwise.collectives.group import ProcessGroup
-from shardwise.collectives.message import check_peer
-from shardwise.collectives.transport import Channel, Pending, Transport
+from shardwise.collectives.issue_message import check_peer, wire_tag
+from shardwise.collectives.pending import Pending
+from shardwise.collectives.transport import Channel, Transport
 from shardwise.collectives.world import get_world
 
 __all__ = ["all_gather_object", "broadcast_object", "gather_object", "recv_object", "send_object"]
@@ -183,7 +184,7 @@ def send_object(obj: object, dst: int, tag: int = 0) -> None:
     """
     world = get_world()
     place = check_peer(dst, "dst", "send_object", world)
-    wire = 2 * check_tag(tag, "send_object", world.rank) + 1
+    wire = wire_tag(tag, "object", "send_object", world.rank)
     payload = np.frombuffer(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL), _BYTE)
     size = np.array([payload.size])
 
@@ -226,7 +227,7 @@ def recv_object(src: int, tag: int = 0) -> object:
     """
     world = get_world()
     place = check_peer(src, "src", "recv_object", world)
-    wire = 2 * check_tag(tag, "recv_object", world.rank) + 1
+    wire = wire_tag(tag, "object", "recv_object", world.rank)
     size = np.empty(1, np.int64)
     got: list[Array] = []
 

@@ -19,6 +19,8 @@ from shardwise.backend.errors import (
 )
 from shardwise.collectives import reference
 from shardwise.collectives.mailbox import Mailbox, Receipt
+from shardwise.collectives.pending import Finished
+from shardwise.collectives.progress import Progress
 from shardwise.collectives.reduction import ReduceOp
 
 __all__ = ["Hub", "ThreadsChannel", "ThreadsTransport"]
@@ -172,18 +174,6 @@ class _Delivery:
         self._receipt.arrived.wait(min(_LONGEST_PAUSE, waited + expected))
 
 
-class _Finished:
-    """Pending, and done: what needs no waiting."""
-
-    open = False
-
-    def test(self) -> bool:
-        return True
-
-    def pause(self, waited: float, expected: float) -> None:
-        """Return at once."""
-
-
 class ThreadsChannel:
     """The collectives of one group of rank threads, as one of them sees them."""
 
@@ -262,7 +252,7 @@ class ThreadsChannel:
         return _Attendance(self._hub, meeting, self._rank, call)
 
 
-class _Connected(_Finished):
+class _Connected(Finished):
     """The making of a channel, which takes no time here."""
 
     def __init__(self, channel: ThreadsChannel) -> None:
@@ -281,7 +271,7 @@ class ThreadsTransport:
         How the world calls it.
     """
 
-    background = False
+    progress: Progress | None = None
     lock: threading.Lock | None = None
 
     def __init__(self, hub: Hub, rank: int, name: str = "threads") -> None:
@@ -294,9 +284,9 @@ class ThreadsTransport:
     def connect(self, ranks: tuple[int, ...]) -> _Connected:
         return _Connected(ThreadsChannel(self._hub, ranks, self.rank))
 
-    def send(self, x: Array, dst: int, tag: int) -> _Finished:
+    def send(self, x: Array, dst: int, tag: int) -> Finished:
         self._hub.mailbox.send(x, self.rank, dst, tag)
-        return _Finished()
+        return Finished()
 
     def recv(self, out: Array, src: int, tag: int) -> _Delivery:
         return _Delivery(self._hub, self._hub.mailbox.receive(out, src, self.rank, tag))

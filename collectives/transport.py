@@ -10,45 +10,11 @@ from threading import Lock
 from typing import Protocol
 
 from shardwise.backend.array import Array
+from shardwise.collectives.pending import Pending
+from shardwise.collectives.progress import Progress
 from shardwise.collectives.reduction import ReduceOp
 
-__all__ = ["Channel", "Pending", "Transport"]
-
-
-class Pending(Protocol):
-    """One operation under way in a transport."""
-
-    @property
-    def open(self) -> bool:
-        """Whether it may yet issue communication.
-
-        The lane issues nothing behind an open operation, so that all ranks issue all in the same order.
-        """
-
-    def test(self) -> bool:
-        """Advance as far as possible without waiting; True once finished, and from then on.
-
-        Raises
-        ------
-        CollectiveError
-            If the operation failed.
-        """
-
-    def pause(self, waited: float, expected: float) -> None:
-        """Do nothing for a moment that suits a rank which waits for this operation.
-
-        Parameters
-        ----------
-        waited : float
-            Seconds since the wait began.
-        expected : float
-            Seconds that such an operation takes when all ranks have arrived.
-
-        Raises
-        ------
-        CollectiveError
-            If it has become certain that the operation cannot end (a rank has left or failed).
-        """
+__all__ = ["Channel", "Connection", "Transport"]
 
 
 class Channel(Protocol):
@@ -102,8 +68,8 @@ class Transport(Protocol):
     local_rank, local_size : int
         Place among the ranks of this host.
     hostname : str
-    background : bool
-        Whether operations advance only while someone tests them, so that asynchronous ones need a thread.
+    progress : Progress or None
+        Whom to tell of asynchronous operations, where they advance only while someone tests them.
     lock : threading.Lock or None
         Held around everything, where the transport takes one thread at a time.
     """
@@ -114,7 +80,7 @@ class Transport(Protocol):
     local_rank: int
     local_size: int
     hostname: str
-    background: bool
+    progress: Progress | None
     lock: Lock | None
 
     def connect(self, ranks: tuple[int, ...]) -> Connection:

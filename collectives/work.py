@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from shardwise.backend.errors import CollectiveError, CollectiveTimeoutError, ShardwiseError
 from shardwise.collectives.lane import Lane
 from shardwise.collectives.ledger import Record
-from shardwise.collectives.transport import Pending
+from shardwise.collectives.pending import Pending
 
 __all__ = ["Work"]
 
@@ -19,6 +19,7 @@ T = TypeVar("T")
 # how long a waiting rank stays alert, and need not be right.
 _LATENCY = 20e-6
 _PER_BYTE = 1e-9
+_TRIES = 3  # tests between two looks at the clock
 
 
 class Work(Generic[T]):
@@ -100,9 +101,7 @@ class Work(Generic[T]):
             If the operation itself failed.
         """
         if not self._done:
-            self._lane.advance()
-            if not self._done:
-                self._attend(self.timeout if timeout is None else timeout)
+            self._attend(self.timeout if timeout is None else timeout)
         if self._error is not None:
             raise self._error
         return self._result
@@ -117,16 +116,17 @@ class Work(Generic[T]):
 
     def settle(self) -> bool:
         """Advance the operation and take up its result; its lane calls this until it says True."""
-        if self._done or self.pending is None or self._finish is None:
+        pending, finish = self.pending, self._finish
+        if pending is None or finish is None:
             return self._done
         try:
-            if not self.pending.test():
+            if not pending.test():
                 return False
-            self._result = self._finish()
+            self._result = finish()
         except Exception as error:
             self._end(error)
-        else:
-            self._end(None)
+            return True
+        self._end(None)
         return True
 
     def _end(self, error: Exception | None) -> None:
@@ -150,9 +150,10 @@ class Work(Generic[T]):
         lane.attended = True
         try:
             while True:
-                lane.advance()
-                if self._done:
-                    return
+                for _ in range(_TRIES):
+                    lane.advance()
+                    if self._done:
+                        return
                 waited = perf_counter() - began
                 if waited >= timeout:
                     raise CollectiveTimeoutError(self._overdue(timeout))

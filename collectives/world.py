@@ -25,8 +25,8 @@ from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.lane import Lane
 from shardwise.collectives.ledger import Explanation, Ledger, Record, is_implicit
 from shardwise.collectives.mpi import mpi_transport
-from shardwise.collectives.progress import Progress
-from shardwise.collectives.transport import Pending, Transport
+from shardwise.collectives.pending import Pending
+from shardwise.collectives.transport import Transport
 from shardwise.collectives.work import Work
 
 __all__ = [
@@ -78,7 +78,6 @@ class World:
         self.hostname = transport.hostname
         self.timeout = timeout
         self.ledger = Ledger()
-        self._progress = Progress()
         self._groups: dict[tuple[int, ...], ProcessGroup] = {}
         self._lock = threading.Lock()
         self._messages = 0
@@ -111,7 +110,6 @@ class World:
                     members,
                     self.transport,
                     self.ledger,
-                    self._progress,
                     self.timeout if timeout is None else timeout,
                 )
                 self._groups[members] = group
@@ -138,14 +136,13 @@ class World:
         lane = Lane(self.transport.lock)
         work = Work(lane, record, self.rank, self.timeout, lambda: start(self.transport), finish)
         lane.submit(work)
-        if background and self.transport.background:
-            self._progress.watch(lane)
+        if background and self.transport.progress is not None:
+            self.transport.progress.watch(lane)
         return work
 
     def close(self) -> None:
         """End the world for this rank, once all ranks do."""
         self.transport.leave()
-        self._progress.close()
         for members in sorted(self._groups):
             self._groups[members].close()
         self.transport.close()
