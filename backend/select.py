@@ -8,7 +8,7 @@ from shardwise.backend.errors import DeviceError
 from shardwise.backend.protocol import Backend
 from shardwise.backend.shape_backend import ShapeBackend
 
-__all__ = ["BACKENDS", "backend_of", "get_backend"]
+__all__ = ["BACKENDS", "backend_of", "get_backend", "is_device"]
 
 BACKENDS: tuple[Backend, ...] = (CpuBackend(), CudaBackend(), ShapeBackend())
 """Every backend there is; one file and one entry here make another."""
@@ -36,6 +36,17 @@ def backend_of(array: object) -> Backend:
         f"no backend holds objects of type {kind.__module__}.{kind.__qualname__}: wanted a NumPy or CuPy "
         "array, or a ShapeArray. Convert it with numpy.asarray."
     )
+
+
+def is_device(name: object) -> bool:
+    """Tell whether `name` is written like a device, such as ``"cuda:1"``; it may still not be there.
+
+    Examples
+    --------
+    >>> is_device("cpu"), is_device("float32")
+    (True, False)
+    """
+    return isinstance(name, str) and name.partition(":")[0] in {backend.name for backend in BACKENDS}
 
 
 def get_backend(device: str = "auto") -> Backend:

@@ -10,7 +10,7 @@ import numpy as np
 
 from shardwise.backend.array import Array, DTypeLike
 from shardwise.backend.errors import AnomalyError, AutogradError, DTypeError, ShapeError
-from shardwise.backend.select import backend_of, get_backend
+from shardwise.backend.select import backend_of, get_backend, is_device
 from shardwise.backend.source import source_line
 from shardwise.tensor.autograd import backward
 from shardwise.tensor.function import Context, Function
@@ -220,7 +220,7 @@ class Tensor(InPlace):
 
     @property
     def device(self) -> str:
-        """``"cpu"``, ``"cuda:0"`` or ``"meta"`` (shape without data)."""
+        """``"cpu"``, ``"cuda:0"`` or ``"shape"`` (shape without data)."""
         return backend_of(self.data).device_of(self.data)
 
     def size(self, dim: int | None = None) -> Any:
@@ -245,7 +245,7 @@ class Tensor(InPlace):
         """Return on another device (``"cpu"``, ``"cuda:0"``) or with another dtype, or both."""
         out: Tensor = self
         for target in targets:
-            if isinstance(target, str) and target.split(":")[0] in ("cpu", "cuda"):
+            if is_device(target):
                 if target != out.device and not (target == "cuda" and out.device.startswith("cuda")):
                     if out.requires_grad and current_mode().grad and out.node is not None:
                         raise AutogradError(
@@ -347,12 +347,12 @@ class Tensor(InPlace):
         return type(self), (self.data, self.requires_grad)
 
     def __repr__(self) -> str:
-        body = (
-            np.array2string(backend_of(self.data).to_host(self.data), separator=", ", prefix="tensor(")
-            if (self.device != "meta")
-            else f"..., shape={self.data.shape}"
-        )
         notes = []
+        if self.device == "shape":
+            body = f"..., shape={self.data.shape}"
+        else:
+            host = backend_of(self.data).to_host(self.data)
+            body = np.array2string(host, separator=", ", prefix="tensor(")
         if self.data.dtype not in (np.float32, np.int64, np.bool_):
             notes.append(f"dtype={self.data.dtype}")
         if self.device != "cpu":
