@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
-__all__ = ["tolerance"]
+from shardwise.backend.array import Array
+
+__all__ = ["assert_close", "tolerance", "widened"]
 
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -29,3 +31,29 @@ def tolerance(dtype: np.dtype[np.generic] | type[np.generic] | str, length: int 
     float
     """
     return 8.0 * _EPSILON[np.dtype(dtype).name] * math.sqrt(max(length, 1))
+
+
+def assert_close(actual: Array, expected: Array, length: int = 1, scale: float = 1e-30) -> None:
+    """Compare by the dtype of `actual`, relative to the largest finite element that is expected.
+
+    NaN and infinity have to be in the same places, and shapes the same. `scale` is the size of the terms
+    that were added up, for results that are small because they cancel.
+    """
+    assert actual.shape == expected.shape
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+    np.testing.assert_array_equal(
+        actual[np.isinf(expected)], expected[np.isinf(expected)].astype(actual.dtype)
+    )
+    wide, reference = actual[finite].astype(np.float64), expected[finite].astype(np.float64)
+    scale = max(float(np.max(np.abs(reference), initial=0.0)), scale)
+    worst = float(np.max(np.abs(wide - reference), initial=0.0)) / scale
+    assert worst <= tolerance(actual.dtype, length), f"{worst:.2e} > {tolerance(actual.dtype, length):.2e}"
+
+
+def widened(*arguments: object) -> tuple[object, ...]:
+    """The arguments with floating arrays in float64: what a reference is worked out from."""
+    return tuple(
+        x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind not in "iubc" else x
+        for x in arguments
+    )

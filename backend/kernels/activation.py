@@ -59,11 +59,12 @@ def _gelu_tanh_forward(x: Array) -> Array:
 
 def _gelu_tanh_backward(g: Array, x: Array) -> Array:
     """The gradient of :func:`gelu_tanh_forward` at `x`, times `g` (both of one shape)."""
-    # Where |x| > 40, tanh is 1 and its slope 0; cutting there keeps x*x*x and inf * 0 out of it.
-    cut = np.clip(x, -40.0, 40.0)
-    t = np.tanh(_SQRT_2_OVER_PI * (cut + _CUBIC * cut * cut * cut))
-    slope = cut * (1.0 - t * t) * (_SQRT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * cut * cut))
-    dx: Array = 0.5 * g * ((1.0 + t) + slope)
+    # Where |x| > 10, tanh is 1 and its slope 0; cutting there keeps inf * 0 and a huge cosh out of it.
+    cut = np.clip(x, -10.0, 10.0)
+    u = _SQRT_2_OVER_PI * (cut + _CUBIC * cut * cut * cut)
+    cosh = np.cosh(u)  # the slope of tanh is 1 / cosh**2, which 1 - tanh**2 would lose to cancellation
+    slope = cut / (cosh * cosh) * (_SQRT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * cut * cut))
+    dx: Array = 0.5 * g * ((1.0 + np.tanh(u)) + slope)
     return dx
 
 

@@ -19,7 +19,7 @@ _SQRT_HALF = math.sqrt(0.5)
 _INVERSE_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
-_CUT = 40.0  # see the plain formulas
+_CUT, _TANH_CUT = 40.0, 10.0  # see the plain formulas
 
 
 def erf(x: Array) -> Array:
@@ -113,7 +113,7 @@ def _gelu_tanh_forward(x: Array, y: Array) -> None:
 @fused(lambda real: (read(real, 1), read(real, 1), write(real, 1)))
 def _gelu_tanh_backward(g: Array, x: Array, dx: Array) -> None:
     real = x.dtype.type
-    zero, one, two, low, high = real(0), real(1), real(2), real(-_CUT), real(_CUT)
+    zero, one, two, low, high = real(0), real(1), real(2), real(-_TANH_CUT), real(_TANH_CUT)
     scale, cubic, triple = real(_SQRT_2_OVER_PI), real(_CUBIC), real(3 * _CUBIC)
     for i in range(x.size):
         v = x[i]

@@ -111,7 +111,8 @@ class Kernel(Generic[P, R]):
                     self._give_up(str(error))
         narrow = None if self._in_place else _narrow_dtype(arrays)
         if narrow is None:
-            return self.plain(*args, **kwargs)
+            answer: R = _as_array(self.plain(*args, **kwargs))
+            return answer
         again: Callable[..., R] = self
         wide = again(*map(_widened, args), **{name: _widened(value) for name, value in kwargs.items()})
         result: R = _narrowed(wide, narrow, self._statistics)
@@ -134,6 +135,11 @@ class Kernel(Generic[P, R]):
         self._reason = reason
         self._fused = None
         _report(reason)
+
+
+def _as_array(result: object) -> Any:
+    """`result`, with an array of no dims for a scalar, which NumPy's operators make of such arrays."""
+    return np.asarray(result) if isinstance(result, np.generic) else result
 
 
 def _fit(arrays: list[object]) -> bool:

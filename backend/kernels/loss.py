@@ -68,9 +68,11 @@ def _cross_entropy_forward(logits: Array, target: Array, ignore_index: int) -> t
     counted = target != ignore_index
     label = np.expand_dims(np.where(counted, target, 0), 1)
     maximum = np.amax(logits, axis=1, keepdims=True)
-    logsumexp = maximum + np.log(np.sum(np.exp(logits - maximum), axis=1, keepdims=True))
-    loss = np.squeeze(logsumexp - np.take_along_axis(logits, label, axis=1), axis=1)
-    return np.where(counted, loss, 0.0), np.squeeze(logsumexp, axis=1)
+    logarithm = np.log(np.sum(np.exp(logits - maximum), axis=1, keepdims=True))
+    # In this order: beside large logits, maximum + logarithm would lose the logarithm.
+    loss = (maximum - np.take_along_axis(logits, label, axis=1)) + logarithm
+    loss, logsumexp = np.squeeze(loss, axis=1), np.squeeze(maximum + logarithm, axis=1)
+    return np.where(counted, loss, 0.0), logsumexp
 
 
 def _cross_entropy_backward(

@@ -10,7 +10,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.kernels.contiguous import as_rows, contiguous, integer_rows
 from shardwise.backend.kernels.jit import fused, int64, read, write
 from shardwise.backend.kernels.loss import check_labels
-from shardwise.backend.kernels.math_cpu import exp, row_maximum
+from shardwise.backend.kernels.math_cpu import difference_plus, exp, row_maximum
 
 __all__ = ["cross_entropy_backward", "cross_entropy_forward"]
 
@@ -48,8 +48,7 @@ def _forward(logits: Array, target: Array, ignore_index: int, loss: Array, logsu
         logarithm = real(math.log(total))
         logsumexp[i] = highest + logarithm
         label = target[i]
-        # (highest - logit) first: it is exact for neighbours, and the sum of both large terms is not.
-        loss[i] = real(0) if label == ignore_index else (highest - row[label]) + logarithm
+        loss[i] = real(0) if label == ignore_index else difference_plus(highest, row[label], logarithm)
 
 
 @fused(lambda real: (read(real, 1), read(real, 2), read(int64, 1), read(real, 1), int64, write(real, 2)))

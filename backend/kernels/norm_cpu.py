@@ -13,8 +13,8 @@ from shardwise.backend.kernels.jit import float64, fused, read, write
 
 __all__ = ["layer_norm_backward", "layer_norm_forward"]
 
-# Rows whose gradients are added up before they join the total: rounding errors then grow with the
-# number of blocks plus the length of one, not with the number of rows.
+# Rows whose gradients are added up in the arrays' precision before they join a total in double precision,
+# so that rounding errors do not grow with the number of rows.
 _BLOCK = 128
 
 
@@ -125,8 +125,7 @@ def _backward(
     count, features = x.shape
     share = real(1) / real(features)
     weight_part, bias_part = np.empty(features, x.dtype), np.empty(features, x.dtype)
-    dweight[:] = real(0)
-    dbias[:] = real(0)
+    weight_sum, bias_sum = np.zeros(features, np.float64), np.zeros(features, np.float64)
     for start in range(0, count, _BLOCK):
         weight_part[:] = real(0)
         bias_part[:] = real(0)
@@ -146,5 +145,8 @@ def _backward(
                 weight_part[j] += gradient[j] * normal
                 bias_part[j] += gradient[j]
         for j in range(features):
-            dweight[j] += weight_part[j]
-            dbias[j] += bias_part[j]
+            weight_sum[j] += weight_part[j]
+            bias_sum[j] += bias_part[j]
+    for j in range(features):
+        dweight[j] = real(weight_sum[j])
+        dbias[j] = real(bias_sum[j])

@@ -25,7 +25,7 @@ def _sum_of_squares(x: Array) -> Array:
     """
     if x.dtype.kind == "c":
         x = np.abs(x)
-    wide = x.astype(np.float64)
+    wide = np.reshape(x, (-1,)).astype(np.float64)
     return np.reshape(np.sum(wide * wide, keepdims=True), ())
 
 

@@ -10,8 +10,8 @@ from shardwise.backend.kernels.jit import float64, fused, read, write
 
 __all__ = ["column_sum", "sum_of_squares"]
 
-# Rows added up before they join the total, so that rounding errors grow with the number of blocks
-# plus the length of one, and not with the number of rows.
+# Rows that are added up in the arrays' precision before they join a total in double precision, so that
+# rounding errors do not grow with the number of rows.
 _BLOCK = 128
 
 
@@ -44,8 +44,7 @@ def _sum_of_squares(x: Array, total: Array) -> None:
 def _column_sum(g: Array, total: Array) -> None:
     real = g.dtype.type
     rows, columns = g.shape
-    part = np.empty(columns, g.dtype)
-    total[:] = real(0)
+    part, whole = np.empty(columns, g.dtype), np.zeros(columns, np.float64)
     for start in range(0, rows, _BLOCK):
         part[:] = real(0)
         for i in range(start, min(start + _BLOCK, rows)):
@@ -53,4 +52,6 @@ def _column_sum(g: Array, total: Array) -> None:
             for j in range(columns):
                 part[j] += row[j]
         for j in range(columns):
-            total[j] += part[j]
+            whole[j] += part[j]
+    for j in range(columns):
+        total[j] = real(whole[j])

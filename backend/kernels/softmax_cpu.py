@@ -10,7 +10,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.contiguous import as_rows
 from shardwise.backend.kernels.jit import fused, read, write
-from shardwise.backend.kernels.math_cpu import exp, row_maximum
+from shardwise.backend.kernels.math_cpu import difference_plus, exp, row_maximum
 
 __all__ = ["log_softmax_backward", "log_softmax_forward", "softmax_backward", "softmax_forward"]
 
@@ -89,10 +89,9 @@ def _log_softmax_forward(x: Array, y: Array) -> None:
         total = real(0)
         for j in range(columns):
             total += exp(row[j] - highest)
-        logarithm = real(math.log(total))
+        minus_logarithm = -real(math.log(total))
         for j in range(columns):
-            # In this order: highest + logarithm first would lose the logarithm beside large logits.
-            out[j] = (row[j] - highest) - logarithm
+            out[j] = difference_plus(row[j], highest, minus_logarithm)
 
 
 @fused(lambda real: (read(real, 2), read(real, 2), write(real, 2)))
