@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from shardwise.backend.errors import AutogradError
+from shardwise.backend.array import Array
+from shardwise.backend.errors import ArgumentError, AutogradError
 from shardwise.backend.kernels.reduction import sum_of_squares
-from shardwise.tensor import Tensor, no_grad
+from shardwise.tensor import Tensor
 
 __all__ = ["clip_grad_norm_"]
 
@@ -35,23 +37,44 @@ def clip_grad_norm_(
     -------
     Tensor, shape ()
         The norm before scaling, float64.
+
+    Raises
+    ------
+    ArgumentError
+        `max_norm` is negative, or `norm_type` is not positive.
+    AutogradError
+        The norm is not finite, and `error_if_nonfinite`.
+
+    Notes
+    -----
+    Nothing is sent. Under data parallelism all ranks have the same gradients after backward, and
+    so the same norm, to the last bit.
     """
+    if not max_norm >= 0.0 or not norm_type > 0.0:
+        raise ArgumentError(
+            f"clip_grad_norm_ needs max_norm >= 0 and norm_type > 0; got {max_norm} and {norm_type}"
+        )
     parameters = [parameters] if isinstance(parameters, Tensor) else parameters
     grads = [p.grad for p in parameters if p.grad is not None]
-    arrays = [grad.data for grad in grads]
-    if norm_type == 2.0:
-        total = float(np.sqrt(sum(float(sum_of_squares(a)) for a in arrays)))
-    elif norm_type == float("inf"):
-        total = max((float(np.max(np.abs(a))) for a in arrays if a.size), default=0.0)
-    else:
-        total = sum(float(np.sum(np.abs(a).astype(np.float64) ** norm_type)) for a in arrays) ** (
-            1.0 / norm_type
-        )
-    if error_if_nonfinite and not np.isfinite(total):
+    total = _norm([grad.data for grad in grads], norm_type)
+    if error_if_nonfinite and not math.isfinite(total):
         raise AutogradError(f"the gradients' norm of order {norm_type} is {total}, so they cannot be clipped")
     scale = max_norm / (total + 1e-6)
     if not scale >= 1.0:  # also for NaN, as PyTorch
-        with no_grad():
+        with np.errstate(invalid="ignore"):  # inf * 0
             for grad in grads:
-                grad.mul_(scale)
+                np.multiply(grad.data, scale, out=grad.data)
+                grad.version.count += 1
     return Tensor(np.asarray(total))
+
+
+def _norm(arrays: Sequence[Array], order: float) -> float:
+    """Return the norm of all elements together, added up in float64."""
+    if order == 2.0:
+        return math.sqrt(sum(float(sum_of_squares(a)) for a in arrays))
+    if math.isinf(order):
+        largest = [float(np.max(np.abs(a))) for a in arrays if a.size]
+        return float(np.max(np.asarray(largest))) if largest else 0.0  # unlike max(), this keeps NaN
+    parts = [float(np.sum(np.abs(a).astype(np.float64) ** order)) for a in arrays]
+    total: float = sum(parts) ** (1.0 / order)
+    return total

@@ -2,33 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, Self, overload
 
+from shardwise.backend.errors import IndexRangeError, ModuleError
 from shardwise.nn.module import Module
 
 __all__ = ["ModuleList", "Sequential"]
 
 
-class Sequential(Module):
-    """Modules called one after the other.
+class _Row(Module):
+    """Modules in a row, named ``0``, ``1``, ... unless names were given."""
 
-    Parameters
-    ----------
-    *modules : Module
-        Named ``0``, ``1``, ...
-    """
+    def _of(self, modules: Mapping[str, Module]) -> Self:
+        """Return another container of this kind over some of the modules, under their names."""
+        other = type(self)()
+        for name, module in modules.items():
+            other.add_module(name, module)
+        return other
 
-    def __init__(self, *modules: Module) -> None:
-        super().__init__()
+    def _names(self) -> list[str]:
+        return [name for name, _ in self.named_children()]
+
+    def _name(self, i: int) -> str:
+        names = self._names()
+        if not -len(names) <= i < len(names):
+            raise IndexRangeError(
+                f"index {i} is out of range for {type(self).__name__} of {len(names)} modules"
+            )
+        return names[i]
+
+    def _rename(self, modules: Iterable[Module]) -> None:
+        self._modules.clear()
         for i, module in enumerate(modules):
             self.add_module(str(i), module)
 
-    def forward(self, x: Any) -> Any:
-        """Pass `x` through all modules."""
-        for module in self.children():
-            x = module(x)
-        return x
+    @overload
+    def __getitem__(self, i: int) -> Module: ...
+    @overload
+    def __getitem__(self, i: slice) -> Self: ...
+    def __getitem__(self, i: int | slice) -> Module | Self:
+        if isinstance(i, slice):
+            named = list(self.named_children())[i]
+            row = self._of(dict(named))
+            if not isinstance(row, Sequential):  # as PyTorch: a slice of a list counts from 0
+                row._rename(module for _, module in named)
+            return row
+        return self.get_submodule(self._name(i))
+
+    def __setitem__(self, i: int, module: Module) -> None:
+        self._modules[self._name(i)] = self._checked(module)
+
+    def __delitem__(self, i: int | slice) -> None:
+        names = self._names()
+        gone = set(names[i] if isinstance(i, slice) else [self._name(i)])
+        self._rename([module for name, module in self.named_children() if name not in gone])
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -36,11 +65,61 @@ class Sequential(Module):
     def __iter__(self) -> Iterator[Module]:
         return self.children()
 
-    def __getitem__(self, i: int) -> Module:
-        return list(self.children())[i]
+    def append(self, module: Module) -> Self:
+        """Add one module at the end, and return this container."""
+        self.add_module(str(len(self)), self._checked(module))
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add modules at the end, and return this container."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, i: int, module: Module) -> Self:
+        """Put one module before place `i`, as `list.insert` does, and return this container."""
+        modules = list(self.children())
+        modules.insert(i, self._checked(module))
+        self._rename(modules)
+        return self
+
+    def _checked(self, module: Module) -> Module:
+        if not isinstance(module, Module):
+            raise ModuleError(f"{type(self).__name__} holds modules, not {type(module).__name__}")
+        return module
 
 
-class ModuleList(Module):
+class Sequential(_Row):
+    """Modules called one after the other.
+
+    Parameters
+    ----------
+    *modules : Module, or one mapping of str to Module
+        Named ``0``, ``1``, ... or as the mapping says.
+    """
+
+    def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
+        super().__init__()
+        for i, module in enumerate(modules):
+            if isinstance(module, Mapping) and len(modules) == 1:
+                for name, named in module.items():
+                    self.add_module(name, self._checked(named))
+            elif isinstance(module, Module):
+                self.append(module)
+            else:
+                raise ModuleError(
+                    f"Sequential takes modules, or one mapping of names to modules; argument {i} is a "
+                    f"{type(module).__name__}"
+                )
+
+    def forward(self, x: Any) -> Any:
+        """Pass `x` through all modules."""
+        for module in self.children():
+            x = module(x)
+        return x
+
+
+class ModuleList(_Row):
     """A list of modules; it has no forward.
 
     Parameters
@@ -52,20 +131,15 @@ class ModuleList(Module):
         super().__init__()
         self.extend(modules)
 
-    def append(self, module: Module) -> None:
-        """Add one module at the end."""
-        self.add_module(str(len(self)), module)
-
-    def extend(self, modules: Iterable[Module]) -> None:
-        """Add modules at the end."""
-        for module in modules:
-            self.append(module)
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Module]:
-        return self.children()
-
-    def __getitem__(self, i: int) -> Module:
-        return list(self.children())[i]
+    def __repr__(self) -> str:
+        """Show equal neighbours once, with their number, as PyTorch does."""
+        lines = []
+        at = 0
+        for text, same in groupby(repr(module) for module in self):
+            n = len(list(same))
+            head = f"({at}): " if n == 1 else f"({at}-{at + n - 1}): {n} x "
+            lines.append((head + text).replace("\n", "\n  "))
+            at += n
+        return (
+            "\n  ".join([f"{type(self).__name__}(", *lines]) + "\n)" if lines else f"{type(self).__name__}()"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from shardwise.backend.errors import ShapeError
+from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.tensor import Tensor, no_grad, rand, randn
 
 __all__ = [
@@ -14,13 +14,17 @@ __all__ = [
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
-    """Fill with numbers uniform in [a, b)."""
+    """Fill with numbers uniform between `a` and `b`."""
+    if not b >= a:
+        raise ArgumentError(f"uniform_ needs a <= b, got a={a} and b={b}")
     with no_grad():
         return tensor.copy_(rand(*tensor.shape, dtype=tensor.dtype, device=tensor.device) * (b - a) + a)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Fill with normal numbers."""
+    if not std >= 0.0:
+        raise ArgumentError(f"normal_ needs std >= 0, got {std}")
     with no_grad():
         return tensor.copy_(randn(*tensor.shape, dtype=tensor.dtype, device=tensor.device) * std + mean)
 

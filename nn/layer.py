@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from shardwise.backend.array import DTypeLike
 from shardwise.nn import functional, init
+from shardwise.nn.dropout import check_probability
 from shardwise.nn.module import Module
 from shardwise.nn.parameter import Parameter
 from shardwise.tensor import Tensor, empty, ones, zeros
@@ -164,6 +165,7 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
+        check_probability("Dropout", "p", p)
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
@@ -209,7 +211,9 @@ class CrossEntropyLoss(Module):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Compare (n, classes) with (n,)."""
-        return functional.cross_entropy(logits, target, self.ignore_index, self.reduction)
+        return functional.cross_entropy(
+            logits, target, ignore_index=self.ignore_index, reduction=self.reduction
+        )
 
 
 class MSELoss(Module):
@@ -219,6 +223,6 @@ class MSELoss(Module):
         super().__init__()
         self.reduction: functional.Reduction = reduction
 
-    def forward(self, x: Tensor, target: Tensor) -> Any:
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """Compare two tensors of one shape."""
         return functional.mse_loss(x, target, self.reduction)

@@ -7,14 +7,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from shardwise.backend.errors import ModuleError
+from shardwise.backend.array import Array, DTypeLike
+from shardwise.backend.errors import DTypeError, ModuleError
+from shardwise.backend.select import is_device
+from shardwise.nn.attribute import Attributes
 from shardwise.nn.parameter import Parameter
+from shardwise.nn.state import fill
 from shardwise.tensor import RemovableHandle, Tensor, no_grad, random
 
 __all__ = ["Module"]
 
 
-class Module:
+class Module(Attributes):
     """The base of all layers and models. Define ``__init__`` and ``forward``; call the module.
 
     Parameters, buffers and submodules are found by assignment: ``self.weight = Parameter(...)``.
@@ -30,9 +34,12 @@ class Module:
 
     training: bool
 
+    _modules: dict[str, Module | None]
+    _forward_pre_hooks: list[Callable[..., Any]]
+    _forward_hooks: list[Callable[..., Any]]
+
     def __init__(self) -> None:
-        for name in ("_parameters", "_buffers", "_modules", "_persistent"):
-            object.__setattr__(self, name, {})
+        super().__init__()
         for name in ("_forward_pre_hooks", "_forward_hooks"):
             object.__setattr__(self, name, [])
         object.__setattr__(self, "training", True)
@@ -57,12 +64,12 @@ class Module:
             scope.stack.pop()
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for pre_hook in self._forward_pre_hooks:
+        for pre_hook in tuple(self._forward_pre_hooks):
             changed = pre_hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
         output = self.forward(*args, **kwargs)
-        for hook in self._forward_hooks:
+        for hook in tuple(self._forward_hooks):
             changed = hook(self, args, output)
             if changed is not None:
                 output = changed
@@ -81,79 +88,12 @@ class Module:
         self._forward_hooks.append(hook)
         return RemovableHandle(self._forward_hooks, hook)
 
-    # ---- attributes
-
-    _parameters: dict[str, Parameter | None]
-    _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
-    _persistent: dict[str, bool]
-    _forward_pre_hooks: list[Callable[..., Any]]
-    _forward_hooks: list[Callable[..., Any]]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if "_modules" not in self.__dict__:
-            raise ModuleError(
-                f"{type(self).__name__}.__init__ must call super().__init__() before it sets {name!r}"
-            )
-        tables: tuple[dict[str, Any], ...] = (self._parameters, self._buffers, self._modules)
-        if isinstance(value, Parameter):
-            target: dict[str, Any] | None = self._parameters
-        elif isinstance(value, Module):
-            target = self._modules
-        else:
-            target = next((table for table in tables if name in table), None)
-            if target is self._parameters and value is not None:
-                raise ModuleError(
-                    f"cannot assign {type(value).__name__} to parameter {name!r}; wrap it in Parameter()"
-                )
-            if target is self._modules and value is not None:
-                raise ModuleError(f"cannot assign {type(value).__name__} to submodule {name!r}")
-        if target is None:
-            object.__setattr__(self, name, value)
-            return
-        for table in tables:
-            if table is not target:
-                table.pop(name, None)
-        self.__dict__.pop(name, None)
-        target[name] = value
-
-    def __getattr__(self, name: str) -> Any:
-        for table in ("_parameters", "_buffers", "_modules"):
-            found = self.__dict__.get(table, {})
-            if name in found:
-                return found[name]
-        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        for table in (self._parameters, self._buffers, self._modules):
-            if name in table:
-                del table[name]
-                return
-        object.__delattr__(self, name)
-
-    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """Add a parameter, or the place of one."""
-        self._check_name(name)
-        self._parameters[name] = parameter
-
-    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is part of the state but not learned; saved if `persistent`."""
-        self._check_name(name)
-        self._buffers[name] = tensor
-        self._persistent[name] = persistent
+    # ---- the tree
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule."""
-        self._check_name(name)
+        self.check_part(name, module, Module)
         self._modules[name] = module
-
-    def _check_name(self, name: str) -> None:
-        if not name or "." in name:
-            raise ModuleError(
-                f"{name!r} cannot name a part of a module: it must be non-empty and have no dot"
-            )
-
-    # ---- walking the tree
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """Yield every module of the tree once, with its dotted path; this one first."""
@@ -200,9 +140,11 @@ class Module:
         for name, module in self.named_children():
             yield from module._all_paths(f"{prefix}.{name}" if prefix else name)
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """Yield each parameter once, with its dotted name."""
-        return self._named("_parameters", prefix, recurse, False)
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Yield each parameter with its dotted name; once, unless `remove_duplicate` is False."""
+        return self._named("_parameters", prefix, recurse, not remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yield each parameter once."""
@@ -250,7 +192,7 @@ class Module:
         return state
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True
+        self, state_dict: Mapping[str, Tensor | Array], strict: bool = True
     ) -> tuple[list[str], list[str]]:
         """Copy values into parameters and buffers, cast to their dtypes.
 
@@ -269,29 +211,7 @@ class Module:
         ModuleError
             Names or shapes that do not fit: all of them, in one message. Nothing is loaded then.
         """
-        own = self.state_dict()
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
-        problems = []
-        if strict and missing:
-            problems.append(f"missing: {', '.join(missing)}")
-        if strict and unexpected:
-            problems.append(f"unexpected: {', '.join(unexpected)}")
-        for name, tensor in own.items():
-            if name in state_dict and tuple(state_dict[name].shape) != tensor.shape:
-                problems.append(
-                    f"{name} has shape {tensor.shape}, but {tuple(state_dict[name].shape)} was given"
-                )
-        if problems:
-            raise ModuleError(f"the state does not fit {type(self).__name__}: {'; '.join(problems)}")
-        with no_grad():
-            for name, tensor in own.items():
-                if name in state_dict:
-                    value = state_dict[name]
-                    tensor.copy_(
-                        _astype(value.data if isinstance(value, Tensor) else np.asarray(value), tensor)
-                    )
-        return missing, unexpected
+        return fill(self.state_dict(), state_dict, strict, type(self).__name__)
 
     def apply(self, function: Callable[[Module], object]) -> Self:
         """Call `function` on every module of the tree, children first."""
@@ -325,15 +245,24 @@ class Module:
                 with no_grad():
                     parameter.grad.zero_()
 
-    def to(self, *targets: Any) -> Self:
-        """Move all parameters and buffers to a device, or cast the floating ones to a dtype."""
-        for tensor in (*self.parameters(), *self.buffers()):
+    def to(self, *targets: DTypeLike) -> Self:
+        """Move all parameters and buffers to a device, or cast the floating ones to a floating dtype."""
+        for target in targets:
+            if not (is_device(target) or _is_floating(target)):
+                raise DTypeError(f"Module.to takes devices and floating or complex dtypes, not {target!r}")
+        for name, tensor in (*self.named_parameters(), *self.named_buffers()):
             for target in targets:
-                is_device = isinstance(target, str) and target.split(":")[0] in ("cpu", "cuda")
-                if is_device or tensor.data.dtype.kind in "fcV":
-                    tensor.data = tensor.detach().to(target).data
-                    if tensor.grad is not None:
-                        tensor.grad = tensor.grad.detach().to(target)
+                if not is_device(target) and tensor.dtype.kind not in "fcV":  # V: bfloat16
+                    continue
+                moved = tensor.detach().to(target).data
+                if moved is not tensor.data and tensor.sink is not None:
+                    raise ModuleError(
+                        f"cannot move {name} to {target!r}: its gradients go into a bucket of "
+                        "DistributedDataParallel. Call to() before wrapping."
+                    )
+                tensor.data = moved
+                if tensor.grad is not None:
+                    tensor.grad = tensor.grad.detach().to(target)
         return self
 
     def float(self) -> Self:
@@ -351,10 +280,16 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        lines = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self.named_children()]
-        head = f"{type(self).__name__}({self.extra_repr()}"
-        return f"{head})" if not lines else head + "\n  " + "\n  ".join(lines) + "\n)"
+        extra = self.extra_repr()
+        children = [f"({name}): {m!r}".replace("\n", "\n  ") for name, m in self.named_children()]
+        if not children and "\n" not in extra:
+            return f"{type(self).__name__}({extra})"
+        lines = [*(extra.splitlines() if extra else ()), *children]
+        return "\n  ".join([f"{type(self).__name__}(", *lines]) + "\n)"
 
 
-def _astype(array: Any, like: Tensor) -> Any:
-    return array if array.dtype == like.dtype else array.astype(like.dtype)
+def _is_floating(dtype: DTypeLike) -> bool:
+    try:
+        return np.dtype(dtype).kind in "fcV"
+    except TypeError:
+        return False
