@@ -18,7 +18,13 @@ from safetensors.numpy import load_file
 import shardwise as sw
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "train_gpt.py"
-SMALL = ["--layers", "1", "--dim", "16", "--heads", "2", "--context", "16", "--batch", "12", "--steps", "4", "--warmup", "1", "--sample", "5", "--dropout", "0.1"]  # fmt: skip
+SIZES = "--layers 1 --dim 16 --heads 2 --context 16 --batch 12 --steps 4 --warmup 1 --sample 5"
+SMALL = [*SIZES.split(), "--dropout", "0.1"]
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",  # Open MPI refuses root, which containers run as, unless told twice
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
 LAST_LINE = r"validation loss (\d+\.\d{4}) nats per byte after \d+ s"
 
 
@@ -48,7 +54,7 @@ def run(command: list[str], text: Path, save: Path) -> float:
         text=True,
         timeout=100,
         check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | ENVIRONMENT,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.strip().splitlines()[-1].removeprefix("[r0] ")
