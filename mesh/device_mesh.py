@@ -32,10 +32,9 @@ class DeviceMesh:
     device_type: str
 
     def __init__(self, device_type: str, ranks: Any, mesh_dim_names: Any = None) -> None:
-        array = np.array(ranks, dtype=np.int64)
-        names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+        array = _rank_array(ranks)
         _check_device(device_type)
-        _check_names(names, array.shape)
+        names = _checked_names(mesh_dim_names, array.shape)
         flat = array.ravel().tolist()
         if len(set(flat)) != len(flat) or not flat:
             raise LayoutError(f"a mesh needs distinct ranks, at least one; got {array.tolist()}")
@@ -44,13 +43,17 @@ class DeviceMesh:
                 f"the mesh {array.tolist()} names ranks outside the world of {world_size()}; "
                 f"start more ranks, or use 0 to {world_size() - 1}"
             )
-        array.flags.writeable = False
+        # over bytes, which nobody can make writeable again
+        fixed = np.frombuffer(array.tobytes(), np.int64).reshape(array.shape)
         object.__setattr__(self, "device_type", device_type)
-        object.__setattr__(self, "_ranks", array)
+        object.__setattr__(self, "_ranks", fixed)
         object.__setattr__(self, "_names", names)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a DeviceMesh never changes; make another one")
+        raise AttributeError(f"cannot set {name}: a DeviceMesh never changes; make another one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"cannot delete {name}: a DeviceMesh never changes; make another one")
 
     _ranks: np.ndarray[Any, np.dtype[np.int64]]
     _names: tuple[str, ...] | None
@@ -175,17 +178,18 @@ def init_device_mesh(
     DeviceMesh('cpu', dp=1)
     """
     _check_device(device_type, auto=True)
-    shape = tuple(int(n) for n in (mesh_shape if isinstance(mesh_shape, (tuple, list)) else (mesh_shape,)))
+    shape = tuple(mesh_shape) if isinstance(mesh_shape, (tuple, list)) else (mesh_shape,)
+    whole = all(isinstance(n, (int, np.integer)) and (n > 0 or n == -1) for n in shape)
+    if not whole or shape.count(-1) > 1 or not shape:
+        raise LayoutError(f"a mesh shape has positive whole sizes and at most one -1; got {mesh_shape}")
+    names = _checked_names(mesh_dim_names, shape)
     total = world_size()
-    if shape.count(-1) > 1 or any(n == 0 or n < -1 for n in shape) or not shape:
-        raise LayoutError(f"a mesh shape has positive sizes and at most one -1; got {shape}")
     known = math.prod(n for n in shape if n != -1)
     if -1 in shape:
         if total % known:
             raise LayoutError(
                 f"a mesh of shape {shape} needs a multiple of {known} ranks, but the world has {total}; "
-                f"start {max(known, total - total % known)} or {total + known - total % known} ranks, "
-                "or change the shape"
+                f"start {_either(total, known)} ranks, or change the shape"
             )
         shape = tuple(total // known if n == -1 else n for n in shape)
     if math.prod(shape) > total:
@@ -193,8 +197,6 @@ def init_device_mesh(
             f"a mesh of shape {shape} needs {math.prod(shape)} ranks, but the world has {total}; "
             f"start with `shardwise run -n {math.prod(shape)}`, or use -1 for one of the sizes"
         )
-    names = None if mesh_dim_names is None else tuple(mesh_dim_names)
-    _check_names(names, shape)
     if device_type == "auto":
         device_type = "cuda" if get_backend("auto").name == "cuda" else "cpu"
     if device_type == "cuda":
@@ -212,10 +214,32 @@ def _check_device(device_type: str, auto: bool = False) -> None:
         raise LayoutError(f"device_type must be one of {wanted}, got {device_type!r}{hint}")
 
 
-def _check_names(names: tuple[str, ...] | None, shape: tuple[int, ...]) -> None:
+def _checked_names(names: Any, shape: tuple[int, ...]) -> tuple[str, ...] | None:
     if names is None:
-        return
-    if len(names) != len(shape):
-        raise LayoutError(f"a mesh of shape {shape} needs {len(shape)} mesh_dim_names, got {names}")
-    if len(set(names)) != len(names):
-        raise LayoutError(f"mesh_dim_names must be different from each other, got {names}")
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise LayoutError(f"mesh_dim_names must be a tuple of names, such as ('dp',), got {names!r}")
+    checked = tuple(str(name) for name in names)
+    if len(checked) != len(shape):
+        raise LayoutError(f"a mesh of shape {shape} needs {len(shape)} mesh_dim_names, got {checked}")
+    if len(set(checked)) != len(checked):
+        raise LayoutError(f"mesh_dim_names must be different from each other, got {checked}")
+    return checked
+
+
+def _rank_array(ranks: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    try:
+        array = np.asarray(ranks)
+    except ValueError:
+        raise LayoutError(f"the ranks of a mesh must form a full grid, got {ranks}") from None
+    if array.size and array.dtype.kind not in "iu":
+        raise LayoutError(f"the ranks of a mesh must be integers, got {array.dtype}: {ranks}")
+    if not array.ndim:
+        raise LayoutError(f"a mesh has at least one axis; write [{ranks}] for a mesh of one rank")
+    return array.astype(np.int64)
+
+
+def _either(total: int, known: int) -> str:
+    """Name the multiples of `known` around `total`."""
+    low = total // known * known
+    return f"{low} or {low + known}" if low else str(known)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.errors import ModuleError
+from shardwise.backend.errors import ArgumentError
 from shardwise.backend.kernels.optimizer import adamw_
 from shardwise.optim.optimizer import Optimizer
 
@@ -39,12 +39,16 @@ class AdamW(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
     ) -> None:
-        if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= b < 1 for b in betas):
-            raise ModuleError(
-                f"AdamW needs lr, eps, weight_decay >= 0 and betas in [0, 1); got lr={lr}, eps={eps}, "
-                f"weight_decay={weight_decay}, betas={betas}"
-            )
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise ArgumentError unless all are in the ranges of the algorithm."""
+        lr, betas, eps, decay = (options[key] for key in ("lr", "betas", "eps", "weight_decay"))
+        if not (lr >= 0 and eps >= 0 and decay >= 0 and len(betas) == 2 and all(0 <= b < 1 for b in betas)):
+            raise ArgumentError(
+                f"AdamW needs lr, eps, weight_decay >= 0 and two betas in [0, 1); got lr={lr}, eps={eps}, "
+                f"weight_decay={decay}, betas={betas}"
+            )
 
     def update(self, param: Array, grad: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Do one step for one parameter."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shardwise.backend.errors import ModuleError
+from shardwise.backend.errors import ArgumentError, ModuleError
 from shardwise.optim.optimizer import Optimizer
 
 __all__ = ["CosineWarmupLR", "LRScheduler", "LambdaLR"]
@@ -36,7 +36,13 @@ class LRScheduler:
         self._set()
 
     def _set(self) -> None:
-        for i, (group, base) in enumerate(zip(self.optimizer.param_groups, self.base_lrs, strict=True)):
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.base_lrs):
+            raise ModuleError(
+                f"{type(self).__name__} was made for {len(self.base_lrs)} parameter groups, but the "
+                f"optimizer has {len(groups)}; make the scheduler after the last add_param_group()"
+            )
+        for i, (group, base) in enumerate(zip(groups, self.base_lrs, strict=True)):
             group["lr"] = base * self.factor(self.last_step, i)
 
     def get_last_lr(self) -> list[float]:
@@ -48,7 +54,12 @@ class LRScheduler:
         return {"last_step": self.last_step, "base_lrs": list(self.base_lrs)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go where a saved schedule was."""
+        """Go where a saved schedule was, and set the learning rates that it had."""
+        if len(state_dict["base_lrs"]) != len(self.base_lrs):
+            raise ModuleError(
+                f"{type(self).__name__}: the state is of a schedule for {len(state_dict['base_lrs'])} "
+                f"parameter groups, but this one has {len(self.base_lrs)}"
+            )
         self.last_step = state_dict["last_step"]
         self.base_lrs = list(state_dict["base_lrs"])
         self._set()
@@ -69,7 +80,7 @@ class LambdaLR(LRScheduler):
         groups = len(optimizer.param_groups)
         self._lambdas = [lr_lambda] * groups if callable(lr_lambda) else list(lr_lambda)
         if len(self._lambdas) != groups:
-            raise ModuleError(f"got {len(self._lambdas)} functions for {groups} parameter groups")
+            raise ModuleError(f"LambdaLR: got {len(self._lambdas)} functions for {groups} parameter groups")
         super().__init__(optimizer)
 
     def factor(self, step: int, group: int) -> float:
@@ -96,10 +107,12 @@ class CosineWarmupLR(LRScheduler):
         self, optimizer: Optimizer, total_steps: int, warmup_steps: int = 0, min_factor: float = 0.0
     ) -> None:
         if not 0 <= warmup_steps <= total_steps or total_steps < 1:
-            raise ModuleError(
-                f"need 0 <= warmup_steps <= total_steps and at least one step; "
-                f"got {warmup_steps} and {total_steps}"
+            raise ArgumentError(
+                f"CosineWarmupLR needs 0 <= warmup_steps <= total_steps and at least one step; "
+                f"got warmup_steps={warmup_steps}, total_steps={total_steps}"
             )
+        if not 0.0 <= min_factor <= 1.0:
+            raise ArgumentError(f"CosineWarmupLR needs min_factor between 0 and 1, got {min_factor}")
         self.total_steps, self.warmup_steps, self.min_factor = total_steps, warmup_steps, min_factor
         super().__init__(optimizer)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ModuleError
-from shardwise.tensor import Tensor, enable_grad
+from shardwise.tensor import Tensor, enable_grad, no_grad, tensor
 
 __all__ = ["Optimizer"]
 
@@ -35,37 +33,63 @@ class Optimizer:
         self.defaults = dict(defaults)
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
+        if isinstance(params, (Tensor, Mapping)):
+            raise ModuleError(
+                f"{type(self).__name__} takes an iterable of tensors or of groups, not a "
+                f"{type(params).__name__}; put it in a list"
+            )
         groups = list(params)
         if not groups:
             raise ModuleError(f"{type(self).__name__} got no parameters")
-        if not isinstance(groups[0], dict):
+        if not isinstance(groups[0], Mapping):
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Add a group of parameters with its own options."""
+        """Add a group of parameters with its own options.
+
+        Raises
+        ------
+        ModuleError
+            A parameter is no leaf tensor, or is here already; or an option has no meaning.
+        ArgumentError
+            The value of an option is outside its range.
+        """
+        if not isinstance(group, Mapping) or "params" not in group:
+            raise ModuleError(
+                f'{type(self).__name__}: a group is a dict with "params" and options, got {_sketch(group)}'
+            )
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
+        where = f"group {len(self.param_groups)} of {type(self).__name__}"
         known = {id(p) for other in self.param_groups for p in other["params"]}
         for i, p in enumerate(params):
             if not isinstance(p, Tensor):
-                raise ModuleError(f"parameter {i} of the group is a {type(p).__name__}, not a Tensor")
+                raise ModuleError(f"parameter {i} of {where} is a {type(p).__name__}, not a Tensor")
             if not p.is_leaf:
                 raise ModuleError(
-                    f"parameter {i} of the group, of shape {p.shape}, is not a leaf; it cannot be changed"
+                    f"parameter {i} of {where}, of shape {p.shape}, was computed by an operation; only "
+                    "leaves can be changed"
                 )
             if id(p) in known:
                 raise ModuleError(
-                    f"parameter {i} of the group, of shape {p.shape}, is in the optimizer already"
+                    f"parameter {i} of {where}, of shape {p.shape}, is in the optimizer already; "
+                    "give each once"
                 )
             known.add(id(p))
         unknown = sorted(set(group) - set(self.defaults) - {"params"})
         if unknown:
             raise ModuleError(
-                f"{type(self).__name__} has no option {', '.join(unknown)}; it has {sorted(self.defaults)}"
+                f"{type(self).__name__} has no option {', '.join(unknown)}; it has "
+                f"{', '.join(sorted(self.defaults))}"
             )
-        self.param_groups.append({**self.defaults, **group, "params": params})
+        options = {**self.defaults, **group, "params": params}
+        self.check_options(options)
+        self.param_groups.append(options)
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise ArgumentError if the options of a group make no sense; a subclass says which."""
 
     def update(self, param: Array, grad: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Change one parameter's array in place; `state` is empty at first."""
@@ -101,7 +125,8 @@ class Optimizer:
                 if set_to_none:
                     param.grad = None
                 elif param.grad is not None:
-                    param.grad.data[...] = 0
+                    with no_grad():
+                        param.grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """Return state and options, with parameters numbered in the order of the groups."""
@@ -115,25 +140,43 @@ class Optimizer:
         return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items()}, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` of an optimizer over equal parameters returned."""
+        """Take over what `state_dict` of an optimizer over equal parameters returned; arrays are copied.
+
+        Raises
+        ------
+        ModuleError
+            The state is of an optimizer with other groups, options or shapes. Nothing is changed then.
+        """
+        name = type(self).__name__
+        if not {"state", "param_groups"} <= set(state_dict):
+            raise ModuleError(
+                f'{name}: wanted a state_dict() of an optimizer, with "state" and "param_groups"; got '
+                f"{_sketch(state_dict)}"
+            )
         saved = state_dict["param_groups"]
         sizes, given = [len(g["params"]) for g in self.param_groups], [len(g["params"]) for g in saved]
         if sizes != given:
             raise ModuleError(
-                f"the state is of an optimizer with groups of {given} parameters, but this one has {sizes}"
+                f"{name}: the state is of an optimizer with groups of {given} parameters, but this one "
+                f"has {sizes}"
             )
+        options = [{key: value for key, value in group.items() if key != "params"} for group in saved]
+        for group in options:
+            unknown = sorted(set(group) - set(self.defaults))
+            if unknown:
+                raise ModuleError(
+                    f"{name}: the state is of another optimizer: it has the options {', '.join(unknown)}"
+                )
         params = [p for group in self.param_groups for p in group["params"]]
         numbers = [n for group in saved for n in group["params"]]
-        for group, other in zip(self.param_groups, saved, strict=True):
-            group.update({key: value for key, value in other.items() if key != "params"})
-        self.state = {
-            p: {
-                key: np.array(v) if isinstance(v, np.ndarray) else v
-                for key, v in state_dict["state"][n].items()
-            }
+        states = {
+            p: _loaded(state_dict["state"][n], p, f"{name}: the state of parameter {n}")
             for p, n in zip(params, numbers, strict=True)
             if n in state_dict["state"]
         }
+        for group, other in zip(self.param_groups, options, strict=True):
+            group.update(other)
+        self.state = states
 
     def __repr__(self) -> str:
         lines = [
@@ -142,3 +185,22 @@ class Optimizer:
             for i, group in enumerate(self.param_groups)
         ]
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+
+
+def _loaded(saved: Mapping[str, Any], param: Tensor, where: str) -> dict[str, Any]:
+    """Copy what was saved for one parameter, arrays to its device."""
+    state: dict[str, Any] = {}
+    for key, value in saved.items():
+        if getattr(value, "ndim", 0) == 0:
+            state[key] = value
+        elif value.shape != param.shape:
+            raise ModuleError(f"{where}: {key} has shape {value.shape}, but the parameter has {param.shape}")
+        else:
+            state[key] = tensor(value, device=param.device).data
+    return state
+
+
+def _sketch(value: Any) -> str:
+    return (
+        f"a dict of {sorted(map(str, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+    )
