@@ -22,7 +22,6 @@ from shardwise.backend.errors import (
 __all__ = [
     "AnomalyError",
     "ArgumentError",
-    "ArgumentError",
     "AutogradError",
     "CollectiveError",
     "CollectiveMismatchError",
@@ -30,7 +29,6 @@ __all__ = [
     "DTypeError",
     "DataDependentShapeError",
     "DeviceError",
-    "IndexRangeError",
     "IndexRangeError",
     "LaunchError",
     "LayoutError",

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import shardwise as sw
+from gradient_cases import CASES
 from shardwise.backend import ShapeArray
 from shardwise.errors import DataDependentShapeError
 from shardwise.tensor import Tensor, grad
-
-from .test_gradients import CASES
 
 DATA_DEPENDENT = {"index booleans"}
 

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import shardwise as sw
+from gradient_cases import CASES
 from shardwise.errors import ShapeError
 from shardwise.nn import functional as F
 from shardwise.tensor import intercept
 from shardwise.tensor.ops import arithmetic, matmul
 from shardwise.tensor.signature import Dim, FlopCounter, flops, known_shapes, parse, terms_of
-
-from .test_gradients import CASES
 
 
 def test_parse() -> None:
