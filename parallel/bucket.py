@@ -44,7 +44,7 @@ def plan_buckets(
         Elements per parameter, in the order of the forward.
     dtypes : sequence of dtype
     cap_bytes : int
-        A bucket is closed when it holds this much; a larger parameter has one to itself.
+        A bucket is closed as soon as it holds this much, so it may end with a larger parameter.
     first_cap_bytes : int, optional
         For the first bucket of each dtype: a small one starts to travel early.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sized
 
 from shardwise import collectives
-from shardwise.backend.errors import ShapeError
+from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.backend.random import permutation
 from shardwise.collectives import ProcessGroup, get_group, world_size
 
@@ -50,9 +50,12 @@ class DistributedSampler:
         self.drop_last = drop_last
         self.epoch = 0
         if not 0 <= self.rank < self.num_replicas:
-            raise ShapeError(f"rank must be in [0, {self.num_replicas}), got {self.rank}")
+            raise ArgumentError(
+                f"DistributedSampler: rank must be in [0, num_replicas), got {self.rank} of "
+                f"{self.num_replicas}"
+            )
         if not len(dataset):
-            raise ShapeError("DistributedSampler got an empty data set")
+            raise ArgumentError("DistributedSampler: the data set is empty")
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the order of the next iteration; call it with the same number on all ranks."""
@@ -91,12 +94,15 @@ def local_rows(total: int, group: ProcessGroup | None = None) -> slice:
     """
     group = get_group() if group is None else group
     if group.rank is None:
-        raise ShapeError(f"this rank is not in {group}, so it has no rows of the batch")
+        raise ShapeError(
+            f"rank {group.transport.rank} is not in the group {list(group.ranks)}, so it has no rows of "
+            "the batch"
+        )
     if total < 1 or total % group.size:
-        low, high = total // group.size * group.size, (total // group.size + 1) * group.size
+        low = total // group.size * group.size
         raise ShapeError(
             f"a global batch of {total} rows does not divide over {group.size} ranks; "
-            f"use {f'{low} or ' if low else ''}{high}"
+            f"use {f'{low} or {low + group.size}' if low > 0 else group.size}"
         )
     rows = total // group.size
     return slice(group.rank * rows, (group.rank + 1) * rows)
