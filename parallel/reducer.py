@@ -185,8 +185,8 @@ class Reducer:
         names = ", ".join(self._names[i] for i in unused)
         return (
             f"rank {self._group.transport.rank}: {len(unused)} of {len(self._names)} parameters got no "
-            f"gradient in this backward: {names}. Use them in the loss, freeze them with requires_grad_(False), "
-            "or pass find_unused_parameters=True."
+            f"gradient in this backward: {names}. Use them in the loss, freeze them with "
+            "requires_grad_(False), or pass find_unused_parameters=True."
         )
 
     def _wait(self) -> None:
