@@ -127,6 +127,10 @@ def _print_plan(plan: Plan) -> None:
 
 def _execute(plan: Plan, arguments: argparse.Namespace) -> int:
     """Start the job, hand it our signals, and print its verdict."""
+    try:
+        os.fstat(0)
+    except OSError:
+        os.open(os.devnull, os.O_RDONLY)  # closed: becomes 0 again before a socket of ours does
     direct = plan.size == 1 and arguments.log_dir is None
     names: tuple[StreamName, ...] = ("stdout", "stderr")
     terminals = frozenset(name for number, name in enumerate(names, start=1) if _is_terminal(number))
@@ -138,7 +142,9 @@ def _execute(plan: Plan, arguments: argparse.Namespace) -> int:
     environ = dict(os.environ)
     if terminals:
         environ[TERMINAL_VARIABLE] = ",".join(sorted(terminals))
-        environ["COLUMNS"] = str(max(1, terminal_width() - screen.prefix_width(plan.size)))
+        # One less than fits, where the last column would make the line of a progress bar wrap.
+        prefix = screen.prefix_width(plan.size)
+        environ["COLUMNS"] = str(max(1, terminal_width() - prefix - (1 if prefix else 0)))
     job = Job(
         plan,
         environ,
@@ -147,9 +153,6 @@ def _execute(plan: Plan, arguments: argparse.Namespace) -> int:
         grace=arguments.grace,
         log_dir=arguments.log_dir,
         direct=direct,
-        # MPI hands its input to rank 0. A terminal is left alone: mpiexec would read what is typed, even from
-        # the background, and a prompt of one rank among n does not work anyway.
-        reads_input=plan.size == 1 or not _is_terminal(0),
     )
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"):
         signal.signal(getattr(signal, name), lambda number, frame: job.order(number))

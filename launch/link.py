@@ -72,17 +72,15 @@ class RankLink:
                 self.stacks.append(line.decode(errors="replace"))
         return True
 
-    def welcome(self, outputs: Sequence[int]) -> None:
-        """Let the rank start, with the descriptors that become its stdout and stderr; closes them here."""
-        try:
-            if outputs:
-                socket.send_fds(self.connection, [b"."], list(outputs))
+    def welcome(self, streams: Sequence[int]) -> None:
+        """Let the rank start, with the descriptors that become its 0, 1 and 2; closes them here."""
+        with contextlib.suppress(OSError):  # it died; receive() will tell
+            if streams:
+                socket.send_fds(self.connection, [b"."], list(streams))
             else:
                 self.connection.sendall(b".")
-        except OSError:
-            pass  # it died; receive() will tell
-        for output in outputs:
-            os.close(output)
+        for stream in streams:
+            os.close(stream)
 
     def signal(self, number: int) -> None:
         """Send a signal to the rank."""

@@ -105,6 +105,7 @@ class Screen:
         """Make `text` the unfinished line at the bottom of the terminal; empty takes it away."""
         if not text and not self._live:
             return
+        drawn = self._live
         shown = text.decode(errors="replace")
         if "\x1b" not in shown:
             # A line that wraps could not be erased again.
@@ -114,8 +115,9 @@ class Screen:
             shown = shown[: max(1, room)]
         self._live = prefix + shown.encode() if text else b""
         self._live_stream = stream
-        self._sinks[stream].write(_ERASE_LINE + self._live)
-        self._sinks[stream].flush()
+        if self._live != drawn:
+            self._sinks[stream].write(_ERASE_LINE + self._live)
+            self._sinks[stream].flush()
 
 
 class Channel:
@@ -152,14 +154,18 @@ class Channel:
             if self._may_be_live:
                 self._screen.show_live(self._stream, b"", b"")
             self._write_lines(whole.split(b"\n"))
-        if self._may_be_live:
-            self._screen.show_live(self._stream, _last_drawn(self._partial), self._prefix)
-            if b"\r" in self._partial:
-                # What was overwritten is gone from the screen, and need not be kept.
-                self._partial = b"\r" + _last_drawn(self._partial)
+        if self._may_be_live and b"\r" in self._partial:
+            # What was overwritten is gone from the screen, and need not be kept.
+            self._partial = b"\r" + _last_drawn(self._partial)
+            self._screen.show_live(self._stream, self._partial[1:], self._prefix)
         if len(self._partial) > _LONGEST_LINE:
             self._write_lines([self._partial])
             self._partial = b""
+
+    def rest(self) -> None:
+        """Show an unfinished line that no carriage return will redraw, after a while: it may be a prompt."""
+        if self._may_be_live and self._partial and b"\r" not in self._partial:
+            self._screen.show_live(self._stream, self._partial, self._prefix)
 
     def close(self) -> None:
         """Write what is left of an unfinished line, ending it; safe to repeat."""

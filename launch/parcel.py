@@ -98,7 +98,7 @@ def import_main(main: tuple[str, str]) -> None:
 def write_pickle(path: Path, value: object) -> None:
     """Write a pickle at once or not at all, so that no reader sees half of it."""
     data = pickle.dumps(value, protocol=5)
-    part = path.with_suffix(".part")
+    part = path.with_name(f"{path.name}.part")
     part.write_bytes(data)
     part.replace(path)
 

@@ -53,8 +53,9 @@ def main(argv: Sequence[str]) -> int:
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     link.connect(control)
     link.sendall(json.dumps({"kind": "hello", "rank": rank, "pid": os.getpid()}).encode() + b"\n")
-    # The launcher answers with the write ends of this rank's two pipes, or none to leave 1 and 2 as they are.
-    _, outputs, _, _ = socket.recv_fds(link, 1, 2)
+    # The launcher answers with what is to be this rank's stdin, stdout and stderr, or none to leave them as
+    # they are. MPI's own ways with these differ: whose input is whose, what is interleaved, what never ends.
+    _, streams, _, _ = socket.recv_fds(link, 1, 3)
     report, report_end = os.pipe()
     supervisor = os.getpid()
     sys.stdout.flush()
@@ -63,13 +64,13 @@ def main(argv: Sequence[str]) -> int:
         link.close()
         os.close(report)
         _die_with(supervisor)
-        for number, output in zip((1, 2), outputs, strict=False):
-            os.dup2(output, number)
-            os.close(output)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
         return _become_rank(rank, size, target, report_end)
     os.close(report_end)
-    for output in outputs:
-        os.close(output)
+    for stream in streams:
+        os.close(stream)
     return _supervise(child, link, report, control)
 
 

@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--mpi-restarts", type=int, default=5, help="how often a world of one size may restart")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Start the harness, unless this process is a rank, started by the harness or by hand."""
     if not config.pluginmanager.hasplugin("pytest_mpi"):
@@ -39,6 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
             f"pytest runs under an MPI launcher ({launched[0]} is set). Plain pytest starts the ranks "
             "itself; to run as one rank by hand, add --only-mpi"
         )
+    for plugin in config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "MPIPlugin":
+            # What pytest-mpi does outside of MPI is to skip multi-rank tests, which run here, and with them all
+            # whose keywords have "mpi" among them, such as a parameter of that name.
+            config.pluginmanager.unregister(plugin)
     config.pluginmanager.register(Harness(config), "mpi-harness")
 
 
@@ -168,7 +174,7 @@ class Harness:
     def _rank_arguments(self, size: int) -> list[str]:
         """What pytest in the ranks must be told to see the same tests as here."""
         option = self._config.getoption
-        arguments = ["--only-mpi", "-p", "no:cacheprovider", f"--rootdir={self._config.rootpath}"]
+        arguments = ["--with-mpi", "-p", "no:cacheprovider", f"--rootdir={self._config.rootpath}"]
         if self._config.inipath is not None:
             arguments += ["-c", str(self._config.inipath)]
         arguments += [f"--import-mode={option('importmode')}", f"--tb={option('tbstyle')}"]

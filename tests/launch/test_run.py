@@ -1,0 +1,249 @@
+"""Jobs that end well: what ranks get, and what becomes of what they print."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.command import Ended
+from shardwise import __version__
+from shardwise.launch.cores import THREAD_VARIABLES, find_cores, split_cores
+
+Script = Callable[[str], Path]
+Run = Callable[..., Ended]
+
+TELL = """
+    import json, os, sys
+    names = {names!r}
+    sys.stdout.write(json.dumps({{
+        "argv": sys.argv, "path": sys.path[0], "name": __name__, "file": __file__,
+        "cores": sorted(os.sched_getaffinity(0)), "env": {{name: os.environ.get(name) for name in names}},
+    }}) + "\\n")
+"""
+NAMES = (
+    *THREAD_VARIABLES,
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
+    *("MASTER_ADDR", "MASTER_PORT", "SHARDWISE_RUN_ID", "SHARDWISE_RESTART_COUNT", "SHARDWISE_CONTROL"),
+)
+
+
+def told(line: str) -> dict[str, object]:
+    return dict(json.loads(line))
+
+
+def test_arguments_reach_the_script_untouched(script: Script, run: Run) -> None:
+    path = script("import sys; print(sys.argv)")
+    arguments = ["-n", "7", "--help", "--dry-run", "--", "-m", "x y", "--version", ""]
+    done = run("-n", 2, "script.py", *arguments)
+    assert done.code == 0
+    assert done.lines_of(0) == done.lines_of(1) == [repr(["script.py", *arguments])]
+    assert path.exists()
+
+
+def test_ranks_get_their_place_their_cores_and_their_threads(script: Script, run: Run) -> None:
+    path = script(TELL.format(names=NAMES))
+    done = run("-n", 2, path)
+    assert (done.code, done.said) == (0, "")
+    ranks = [told(done.lines_of(rank)[0]) for rank in range(2)]
+    cores = find_cores()
+    shares = split_cores(cores.allowed, 2) if cores.pinnable and cores.count >= 2 else [cores.allowed] * 2
+    for rank, seen in enumerate(ranks):
+        env = seen["env"]
+        assert isinstance(env, dict)
+        assert seen["cores"] == sorted(shares[rank])
+        assert [env[name] for name in THREAD_VARIABLES] == [str(max(1, cores.count // 2))] * len(
+            THREAD_VARIABLES
+        )
+        assert (
+            (env["RANK"], env["WORLD_SIZE"])
+            == (env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"])
+            == (str(rank), "2")
+        )
+        assert (env["NODE_RANK"], env["MASTER_ADDR"], env["SHARDWISE_RESTART_COUNT"]) == (
+            "0",
+            "127.0.0.1",
+            "0",
+        )
+        assert env["SHARDWISE_CONTROL"] is None
+        # As `python script.py` has it.
+        assert (seen["name"], seen["file"], seen["path"]) == ("__main__", str(path), str(path.parent))
+    assert (
+        len(
+            {
+                json.dumps([seen["env"][name] for name in ("SHARDWISE_RUN_ID", "MASTER_PORT")])
+                for seen in ranks
+            }
+        )
+        == 1
+    )  # type: ignore[index]
+
+
+def test_threads_that_the_user_set_stay(script: Script, run: Run) -> None:
+    path = script(TELL.format(names=THREAD_VARIABLES))
+    env = told(run(path, OMP_NUM_THREADS="3").out)["env"]
+    assert env == {"OMP_NUM_THREADS": "3"} | dict.fromkeys(THREAD_VARIABLES[1:])
+    env = told(run(path, MKL_NUM_THREADS="5").out)["env"]
+    assert isinstance(env, dict)
+    assert env["MKL_NUM_THREADS"] == "5"
+    assert env["OPENBLAS_NUM_THREADS"] == str(find_cores().count)
+
+
+def test_no_pin_leaves_all_cores(script: Script, run: Run) -> None:
+    done = run("-n", 2, "--no-pin", script(TELL.format(names=())))
+    assert told(done.lines_of(1)[0])["cores"] == sorted(os.sched_getaffinity(0))
+
+
+def test_mpi_sees_all_ranks(script: Script, run: Run) -> None:
+    path = script("""
+        from mpi4py import MPI
+        world = MPI.COMM_WORLD
+        print(world.rank, world.size, world.allreduce(10 ** world.rank))
+    """)
+    done = run("-n", 3, path)
+    assert (done.code, done.said) == (0, "")
+    assert [done.lines_of(rank) for rank in range(3)] == [[f"{rank} 3 111"] for rank in range(3)]
+
+
+def test_more_ranks_than_cores_warns_and_goes_on(script: Script, run: Run) -> None:
+    cores = find_cores().count
+    done = run("-n", cores + 1, script("print('here')"))
+    assert done.code == 0
+    assert done.err.startswith(f"shardwise run: warning: {cores + 1} ranks share {cores} core")
+    assert f"use -n {cores}, or more hosts" in done.err
+    assert done.out.count("here") == cores + 1
+
+
+def test_one_rank_needs_no_mpi_and_has_no_prefix(script: Script, run: Run) -> None:
+    path = script("import sys; print(sys.stdin.read().upper()); print('e', file=sys.stderr); sys.exit(4)")
+    # An mpi4py that cannot be imported does not matter.
+    (path.parent / "mpi4py.py").write_text("raise ImportError('no MPI here')")
+    done = run(path, stdin="read", PYTHONPATH=str(path.parent))
+    assert (done.code, done.out, done.err) == (4, "READ\n", "e\n")
+
+
+def test_a_module_runs_as_with_python_m(tmp_path: Path, run: Run) -> None:
+    package = tmp_path / "parcel"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(
+        "import sys; from . import part; print(__spec__.name, part.x, sys.argv)"
+    )
+    (package / "part.py").write_text("x = 5\nif __name__ == '__main__': print(__package__)")
+    done = run("-n", 2, "-m", "parcel", "-n", "3")
+    assert done.code == 0
+    assert done.lines_of(1) == [f"parcel.__main__ 5 {[str(package / '__main__.py'), '-n', '3']}"]
+    assert run("-m", "parcel.part").out == "parcel\n"
+
+
+def test_rank_0_reads_the_input_and_others_read_nothing(script: Script, run: Run) -> None:
+    done = run("-n", 2, script("import sys; print(repr(sys.stdin.read()))"), stdin="a line\n")
+    assert done.code == 0
+    assert [done.lines_of(0), done.lines_of(1)] == [["'a line\\n'"], ["''"]]
+
+
+def test_lines_stay_whole_and_streams_apart(script: Script, run: Run) -> None:
+    path = script("""
+        import os, sys
+        for i in range(500):
+            os.write(1, f"{i:03d} begins, ".encode())
+            os.write(1, b"x" * 50 + b"\\n")
+        os.system("echo from a child >&2")
+        sys.stdout.write("no newline at the end")
+    """)
+    done = run("-n", 2, path)
+    expected = [f"{i:03d} begins, " + "x" * 50 for i in range(500)] + ["no newline at the end"]
+    assert done.lines_of(0) == done.lines_of(1) == expected
+    assert sorted(done.said.splitlines()) == ["[r0] from a child", "[r1] from a child"]
+    assert all(line.startswith(("[r0] ", "[r1] ")) for line in done.out.splitlines())
+
+
+def test_no_prefix_and_log_dir(script: Script, run: Run, tmp_path: Path) -> None:
+    path = script("import os, sys; print('out', os.environ['RANK']); print('err', file=sys.stderr)")
+    done = run("-n", 2, "--no-prefix", "--log-dir", "logs/here", path)
+    assert sorted(done.out.splitlines()) == ["out 0", "out 1"]
+    logs = {log.name: log.read_text() for log in (tmp_path / "logs/here").iterdir()}
+    assert logs == {"0.out": "out 0\n", "1.out": "out 1\n", "0.err": "err\n", "1.err": "err\n"}
+
+
+def test_dry_run_prints_a_command_that_works(script: Script, run: Run, tmp_path: Path) -> None:
+    path = script("""
+        import sys
+        from mpi4py import MPI
+        open(f"rank {MPI.COMM_WORLD.rank}", "w").write(f"{MPI.COMM_WORLD.size} {sys.argv[1:]}")
+        sys.exit(MPI.COMM_WORLD.rank)
+    """)
+    done = run("-n", 2, "--dry-run", path, "an argument")
+    assert done.code == 0
+    assert "MASTER_ADDR=127.0.0.1 \\\n" in done.out
+    again = subprocess.run(
+        ["sh", "-c", done.out], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+    )
+    assert again.returncode != 0
+    assert [(tmp_path / f"rank {rank}").read_text() for rank in range(2)] == ["2 ['an argument']"] * 2
+
+
+def test_a_reader_that_leaves_ends_the_job_quietly(script: Script, tmp_path: Path) -> None:
+    path = script("while True: print('y' * 100)")
+    command = f"{sys.executable} -m shardwise run -n 2 {path} | head -n 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout in (f"[r{rank}] {'y' * 100}\n" for rank in range(2))
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-n", "0", "script.py"], "the number of ranks must be at least 1, got 0"),
+        (["-n", "2", "absent.py"], "there is no script 'absent.py' in {cwd}"),
+        (["-n", "2", "absent"], "there is no script 'absent' in {cwd} (a module is run with -m absent)"),
+        (["-n", "2", "-m", "absent.part"], "no module named 'absent' for {python} (in 'absent.part')"),
+        (["-n", "2", "-m", "json.absent"], "no module named 'json.absent' for {python}"),
+        (["-n", "2", "-m", "json.tool.x"], "no module named 'json.tool.x': 'json.tool' is not a package"),
+        (["-n", "2", "-m", "json"], "'json' is a package without __main__.py, so -m cannot run it"),
+        (["-n", "2", "."], "cannot run the folder '.': it has no __main__.py"),
+        (["-n", "2"], "what is to be run? Give a script, or -m and a module: shardwise run -n 2 script.py"),
+        (
+            ["-n", "9999", "script.py"],
+            "9999 ranks on {cores} is more than 16 per core: use -n {count}, or --oversubscribe if you mean it",
+        ),
+        (["-n", "2", "--mpiexec", "absent", "script.py"], "--mpiexec absent: no such program"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_started_is_said_in_one_line(
+    arguments: list[str], message: str, script: Script, run: Run, tmp_path: Path
+) -> None:
+    script("open('ran', 'w')")
+    done = run(*arguments)
+    count = find_cores().count
+    cores = f"{count} {'core' if count == 1 else 'cores'}"
+    expected = message.format(cwd=tmp_path, python=sys.executable, cores=cores, count=count)
+    assert (done.code, done.err) == (2, f"shardwise run: {expected}\n")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_job_inside_a_job(script: Script, run: Run) -> None:
+    path = script(f"""
+        import subprocess, sys
+        subprocess.run([{sys.executable!r}, "-m", "shardwise", "run", "-n", "2", "other.py"])
+    """)
+    (path.parent / "other.py").write_text("print('never')")
+    done = run("-n", 2, path)
+    assert "never" not in done.out
+    assert "[r1] shardwise run: this process is already a rank of a shardwise job (rank 1 of 2)" in done.err
+
+
+def test_version() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "shardwise", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == f"shardwise {__version__}\n"
