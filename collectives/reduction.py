@@ -33,7 +33,7 @@ _NARROW = frozenset(
     )
 )
 
-_FORMULAS: Mapping[str, Callable[[Array, Array, Array], object]] = MappingProxyType(
+_FORMULAS: Mapping[str, np.ufunc] = MappingProxyType(
     {
         "sum": np.add,
         "avg": np.add,
@@ -132,9 +132,9 @@ def combine(parts: Sequence[Array], op: ReduceOp, out: Array) -> None:
         if len(wide) == 1:
             np.copyto(total, wide[0])
         else:
-            formula(wide[0], wide[1], total)
+            formula(wide[0], wide[1], out=total)
         for part in wide[2:]:
-            formula(total, part, total)
+            formula(total, part, out=total)
         if op == "avg":
             total /= len(parts)
         if narrow:
