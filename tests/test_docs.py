@@ -7,11 +7,17 @@ import importlib
 import re
 import tomllib
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
+import shardwise as sw
 from house.floors import FLOORS, ROOT, THIRD_PARTY, matches
 from house.source import read_tree
+from shardwise.backend.array import Array
+from shardwise.tensor import Context, Function, gradcheck, gradgradcheck
+from shardwise.tensor.function import Gradients
 
 # Modules whose docstrings hold examples; those that need CuPy cannot be imported everywhere.
 WITH_EXAMPLES = [
@@ -53,6 +59,21 @@ def test_every_page_is_in_the_contents() -> None:
     contents = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")]
     assert sorted(contents) == sorted(pages)
+
+
+def test_the_example_of_an_op_runs() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [example, *_] = re.findall(r"^```python\n(.+?)^```$", text, re.M | re.S)
+    names: dict[str, Any] = {"np": np, "sw": sw, "Array": Array, "Gradients": Gradients}
+    names |= {
+        "Context": Context,
+        "Function": Function,
+        "gradcheck": gradcheck,
+        "gradgradcheck": gradgradcheck,
+    }
+    exec(compile(example, "CONTRIBUTING.md", "exec"), names)
+    names["test_square"]()
+    assert issubclass(names["Square"], Function)
 
 
 def test_each_dependency_is_a_noted_decision() -> None:
