@@ -54,7 +54,7 @@ BAD: list[tuple[Rule, dict[str, str], list[str]]] = [
     (
         imports.upward_import,
         {
-            "launch/cli.py": "from shardwise import __version__",
+            "launch/cli.py": "from shardwise import __version__, spawn",
             "rpc/a.py": "from shardwise.errors import LayoutError",
         },
         [
@@ -243,6 +243,7 @@ GOOD = {
     "nn/__init__.py": "from shardwise.nn import effect as effect",
     "nn/effect.py": "__all__: list[str] = []",
     "nn/init.py": "def _normal(): ...",
+    "launch/cli.py": "from shardwise import __version__",
     "src/shardwise/__init__.py": "__version__ = '1'\n__all__ = ['nn']\ndef __getattr__(name): ...",
     "src/shardwise/errors.py": "from shardwise.backend.cpu import Cpu",
     "examples/x.py": "import shardwise as sw\nfrom shardwise import nn\nfrom tqdm import tqdm\nprint(1)",

@@ -24,6 +24,8 @@ FLOORS = {
 }
 # The modules of src/shardwise itself: they may import every folder, and no folder imports them.
 ROOF = "roof"
+# But for its one plain value: the roof is loaded before any of its folders, so this is always there.
+ROOF_VALUES = ("__version__",)
 
 # Folders of scripts: not installed, so they import the package as a user does.
 SCRIPTS = ("benchmarks", "examples", "tests")

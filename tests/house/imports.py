@@ -14,6 +14,7 @@ from house.floors import (
     LATE_FILES,
     ONLY_IN_FUNCTIONS,
     ROOF,
+    ROOF_VALUES,
     THIRD_PARTY,
     matches,
 )
@@ -25,7 +26,7 @@ Sources = Mapping[str, Source]  # by module name
 def upward_import(sources: Sources) -> Iterator[str]:
     """A lower floor knows nothing of a higher one, and no folder knows the roof."""
     for source, one, folder in _between_folders(sources):
-        if folder == ROOF or FLOORS[folder] > FLOORS[source.folder]:
+        if (folder == ROOF and one.name not in ROOF_VALUES) or FLOORS.get(folder, 0) > FLOORS[source.folder]:
             yield _line(
                 source, one, f"{source.folder} imports upwards from {folder}; move what it needs down"
             )
