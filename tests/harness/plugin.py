@@ -42,8 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     for plugin in config.pluginmanager.get_plugins():
         if type(plugin).__name__ == "MPIPlugin":
-            # What pytest-mpi does outside of MPI is to skip multi-rank tests, which run here, and with them all
-            # whose keywords have "mpi" among them, such as a parameter of that name.
+            # Outside of MPI, all that pytest-mpi does is to skip multi-rank tests, which run here, and with
+            # them all whose keywords have "mpi" among them, such as a parameter of that name.
             config.pluginmanager.unregister(plugin)
     config.pluginmanager.register(Harness(config), "mpi-harness")
 

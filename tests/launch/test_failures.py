@@ -119,8 +119,8 @@ def test_chained_errors_and_notes_are_whole(script: Script, run: Run) -> None:
         (
             "os.kill(os.getpid(), signal.SIGKILL)",
             137,
-            "shardwise run: rank 1 of 3 was killed by SIGKILL; the others were stopped: somebody killed it, or "
-            "the system ran out of memory (see the kernel's log)\n",
+            "shardwise run: rank 1 of 3 was killed by SIGKILL; the others were stopped: somebody killed it, "
+            "or the system ran out of memory (see the kernel's log)\n",
         ),
     ],
 )

@@ -23,8 +23,8 @@ def test_inside_an_mpi_job_it_is_named() -> None:
         plan_job(2, TARGET, environ)
     assert str(caught.value) == (
         "this process is already rank 1 of 4, started by MPICH's mpiexec: use either that launcher (with "
-        "`python script.py`) or `shardwise run`, not one inside the other. If its variables are left over from "
-        "something else, unset them"
+        "`python script.py`) or `shardwise run`, not one inside the other. If its variables are left over "
+        "from something else, unset them"
     )
 
 

@@ -210,7 +210,8 @@ def test_a_reader_that_leaves_ends_the_job_quietly(script: Script, tmp_path: Pat
         (["-n", "2"], "what is to be run? Give a script, or -m and a module: shardwise run -n 2 script.py"),
         (
             ["-n", "9999", "script.py"],
-            "9999 ranks on {cores} is more than 16 per core: use -n {count}, or --oversubscribe if you mean it",
+            "9999 ranks on {cores} is more than 16 per core: use -n {count}, or --oversubscribe if you mean "
+            "it",
         ),
         (["-n", "2", "--mpiexec", "absent", "script.py"], "--mpiexec absent: no such program"),
     ],

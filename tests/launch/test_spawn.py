@@ -94,8 +94,8 @@ def test_a_time_out_cannot_end_threads_and_says_so(tmp_path: Path) -> None:
     with pytest.raises(CollectiveTimeoutError) as caught:
         spawn(calls.wait, (str(tmp_path), 0.5), nprocs=2, timeout=0.1)
     assert str(caught.value) == (
-        "spawn: 2 ranks had not finished wait after 0.1 s. They are threads, which cannot be ended from outside "
-        "and go on in the background; transport='mpi' would end them"
+        "spawn: 2 ranks had not finished wait after 0.1 s. They are threads, which cannot be ended from "
+        "outside and go on in the background; transport='mpi' would end them"
     )
     time.sleep(0.6)  # they end here, not in the next test
 
@@ -200,8 +200,8 @@ def test_what_was_typed_cannot_be_sent(tmp_path: Path) -> None:
     done = execute(["-"], tmp_path, stdin=typed)
     assert done.code == 1
     assert done.err.rstrip().endswith(
-        "LaunchError: spawn(transport='mpi') cannot send f: it was defined interactively, and other processes "
-        "cannot import it from there. Put it into a file and import it, or use transport='threads'"
+        "LaunchError: spawn(transport='mpi') cannot send f: it was defined interactively, and other "
+        "processes cannot import it from there. Put it into a file and import it, or use transport='threads'"
     )
 
 
