@@ -80,10 +80,10 @@ def uniform(
     kind, count = _checked("uniform", dtype, shape, offset)
     if kind.name in _MANTISSA:
         bits = _MANTISSA[kind.name]
-        words = random_words(like, count, seed, stream, offset)
+        words = random_words(_other(like), count, seed, stream, offset)
         flat = ((words >> (32 - bits)).astype(np.float32) * 2.0**-bits).astype(kind)
     else:
-        flat = _uniform(like, count, kind, seed, stream, offset)
+        flat = _uniform(_other(like), count, kind, seed, stream, offset)
     return np.reshape(flat, shape)
 
 
@@ -96,9 +96,9 @@ def normal(
     """
     kind, count = _checked("normal", dtype, shape, offset)
     if kind.name in _MANTISSA:
-        flat = _normal(like, count, np.dtype(np.float32), seed, stream, offset).astype(kind)
+        flat = _normal(_other(like), count, np.dtype(np.float32), seed, stream, offset).astype(kind)
     else:
-        flat = _normal(like, count, kind, seed, stream, offset)
+        flat = _normal(_other(like), count, kind, seed, stream, offset)
     return np.reshape(flat, shape)
 
 
@@ -126,7 +126,7 @@ def bernoulli(
     """
     threshold = bernoulli_threshold("bernoulli", p)
     count = _count("bernoulli", shape, offset)
-    return np.reshape(_bernoulli(like, count, threshold, seed, stream, offset), shape)
+    return np.reshape(_bernoulli(_other(like), count, threshold, seed, stream, offset), shape)
 
 
 def integers(
@@ -165,7 +165,7 @@ def integers(
     low, high = operator.index(low), operator.index(high)
     if not -(2**63) <= low < high <= 2**63:
         raise ArgumentError(f"integers: wanted low < high, both within int64, got low={low} and high={high}.")
-    words = _doublewords(like, _count("integers", shape, offset), seed, stream, offset)
+    words = _doublewords(_other(like), _count("integers", shape, offset), seed, stream, offset)
     # Unsigned addition wraps, which is what two's complement needs for a negative low.
     flat = _high_half(words, high - low) + (low % 2**64)
     return np.reshape(flat.view(np.int64), shape)
@@ -178,7 +178,7 @@ def permutation(n: int, seed: int, stream: int, like: Array | None = None) -> Ar
     -------
     array of int64, shape (n,)
     """
-    words = _doublewords(like, _count("permutation", (n,), 0), seed, stream, 0)
+    words = _doublewords(_other(like), _count("permutation", (n,), 0), seed, stream, 0)
     return np.argsort(words, kind="stable").astype(np.int64)
 
 
@@ -193,6 +193,11 @@ def bernoulli_threshold(name: str, p: float) -> int:
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"{name}: wanted a probability p from 0 to 1, got {p}.")
     return math.ceil(p * 2**32)
+
+
+def _other(like: Array | None) -> Array | None:
+    """`like`, unless it is NumPy's: its dtype should not be taken for that of an operand."""
+    return None if isinstance(like, np.ndarray) else like
 
 
 def _checked(name: str, dtype: DTypeLike, shape: Shape, offset: int) -> tuple[np.dtype[np.generic], int]:

@@ -96,9 +96,9 @@ class ShapeArray(NDArrayOperatorsMixin):
         """Check that `value` fits what `index` selects; there is nothing to write to."""
         target = indexed_shape(self.shape, index)
         shape = np.shape(np.asarray(_unwrap(value)))
-        extra = max(0, len(shape) - len(target))
-        fits = all(length == 1 for length in shape[:extra])
-        if not fits or broadcast_shape(stand_in(shape[extra:], bool), stand_in(target, bool)) != target:
+        extra = max(0, len(shape) - len(target))  # leading dims of one element are let go, as NumPy does
+        pairs = zip(reversed(shape[extra:]), reversed(target), strict=False)
+        if any(n != 1 for n in shape[:extra]) or any(n not in (1, m) for n, m in pairs):
             raise ShapeError(f"cannot write an array of shape {shape} into one of shape {target}.")
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> ShapeArray:

@@ -40,6 +40,8 @@ def _round(a: Array, decimals: int = 0) -> Array:
 
 
 def _triangle(a: Array, k: int = 0) -> Array:
+    if a.ndim == 0:
+        raise ShapeError("tril, triu: wanted an array of at least one dim, got the shape ().")
     return stand_in(a.shape if a.ndim > 1 else (a.size, a.size), a.dtype)
 
 
@@ -81,8 +83,8 @@ def _roll(a: Array, shift: int | Sequence[int], axis: Axis = None) -> Array:
 
 
 def _repeat(a: Array, repeats: object, axis: int | None = None) -> Array:
-    if axis is None:
-        a, axis = _ravel(a), 0
+    if axis is None or a.ndim == 0:
+        a, axis = _ravel(a), 0 if axis is None else axis
     axis = normalize_axis_index(axis, a.ndim)
     times = np.asarray(repeats)
     if times.size > 1 and not any(times.strides):
@@ -109,10 +111,10 @@ def _pad(a: Array, pad_width: object, mode: str = "constant", **options: object)
 
 def _take(a: Array, indices: object, axis: int | None = None, mode: str = "raise") -> Array:
     places = np.asarray(indices)
-    if axis is None:
-        a, axis = _ravel(a), 0
+    if axis is None or a.ndim == 0:
+        a, axis = _ravel(a), 0 if axis is None else axis
     axis = normalize_axis_index(axis, a.ndim)
-    if mode == "raise":
+    if mode == "raise" and 0 not in a.shape[:axis]:  # otherwise there is nothing to take from
         indexed_shape(a.shape, (slice(None),) * axis + (places,))  # for its errors
     return stand_in(a.shape[:axis] + places.shape + a.shape[axis + 1 :], a.dtype)
 
@@ -123,10 +125,11 @@ def _take_along_axis(arr: Array, indices: Array, axis: int | None = -1) -> Array
     if arr.ndim != indices.ndim:
         raise ShapeError(f"take_along_axis: the dims differ in number: {arr.shape} and {indices.shape}.")
     axis = normalize_axis_index(axis, arr.ndim)
-    indexed_shape(arr.shape, (slice(None),) * axis + (indices,))  # for its errors
     first = (slice(None),) * axis + (slice(0, 1),)
     shape = list(broadcast_shape(stand_in(arr.shape, bool)[first], stand_in(indices.shape, bool)[first]))
     shape[axis] = indices.shape[axis]
+    if 0 not in shape:
+        indexed_shape(arr.shape, (slice(None),) * axis + (indices,))  # for its errors
     return stand_in(tuple(shape), arr.dtype)
 
 

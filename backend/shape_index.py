@@ -117,7 +117,9 @@ def _item(part: object) -> _Item:
             raise _mask_error()
         if kind in "iu":
             if isinstance(part, np.ndarray) and part.size:
-                return _IndexArray(part.shape, int(part.min()), int(part.max()))
+                # One element speaks for all where they are the same one, as in a stand-in of any size.
+                values = part if any(part.strides) else part[(slice(0, 1),) * part.ndim]
+                return _IndexArray(part.shape, int(values.min()), int(values.max()))
             return _IndexArray(tuple(shape), 0, 0 if 0 not in shape else -1)
     try:
         return operator.index(part)  # type: ignore[arg-type]  # what has no __index__ raises TypeError

@@ -34,6 +34,8 @@ def reduction(function: Callable[..., object], of_ones: bool = False) -> Callabl
             options["dtype"] = dtype
         probe = np.ones((1,) * a.ndim, a.dtype) if of_ones else one_probe(a)
         result = np.asarray(function(probe, axis=axis, **options))
+        if a.ndim == 0:
+            axis = None  # which NumPy lets pass for 0 and -1 too, in some functions
         shape = a.shape if where is None else broadcast_shape(a, where)
         return stand_in(reduced_shape(shape, axis, keepdims), result.dtype)
 
@@ -43,7 +45,7 @@ def reduction(function: Callable[..., object], of_ones: bool = False) -> Callabl
 def _arg_reduction(function: Callable[..., Array]) -> Callable[..., Array]:
     def rule(a: Array, axis: int | None = None, *, keepdims: bool = False) -> Array:
         function(one_probe(a), axis=axis)
-        return stand_in(reduced_shape(a.shape, axis, keepdims), np.intp)
+        return stand_in(reduced_shape(a.shape, axis if a.ndim else None, keepdims), np.intp)
 
     return rule
 
@@ -53,6 +55,8 @@ def _along(function: Callable[..., Array], default: int | None) -> Callable[...,
 
     def rule(a: Array, axis: int | None = default, **options: object) -> Array:
         result = function(one_probe(a), axis=axis, **options)
+        if a.ndim == 0:
+            return result
         return stand_in((a.size,) if axis is None else a.shape, result.dtype)
 
     return rule
