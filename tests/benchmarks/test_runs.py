@@ -1,0 +1,105 @@
+"""Each benchmark runs, small and without the peer, and writes results that the table can show."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from house.floors import ROOT
+
+BENCHMARKS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if file.stem != "table")
+KEYS = ["name", "unit", "ours", "peer", "ratio", "limit", "share_of_limit"]
+
+# What each measures: the results' names with their units, and those that know a limit.
+EXPECTED = {
+    "ddp_overlap": {
+        ("DDP, 2 ranks: communication that shows", "ms"): False,
+        ("DDP, 2 ranks: all-reduce of the gradients alone", "ms"): False,
+    },
+    "import_time": {
+        ("import numpy", "ms"): False,
+        ("import shardwise", "ms"): False,
+        ("imports of a training script", "ms"): False,
+    },
+    "train_step": {
+        ("GPT step, 1 rank", "ms"): True,
+        ("GPT step, 1 rank", "tokens/s"): True,
+        ("GPT step, 2 ranks, DDP", "ms"): True,
+        ("GPT step, 2 ranks, DDP", "tokens/s"): True,
+        ("GPT step, 1 rank: in matrix products", "%"): False,
+        ("GPT step, 1 rank: Python", "ms"): False,
+        ("GPT step, 1 rank: Python", "%"): False,
+        ("product 16x16x64", "GFLOP/s"): False,
+    },
+}
+
+
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+def test_each_benchmark_is_tried() -> None:
+    assert list(EXPECTED) == BENCHMARKS
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_it_writes_its_results(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    small = ("--tiny", "--no-peer", "--rounds", "1", "--steps", "1")
+    done = run(name, *small, "--json", str(file))
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    assert done.stdout.startswith("torch is not measured: --no-peer\n")
+    results = json.loads(file.read_text(encoding="utf-8"))
+    assert [list(one) for one in results] == [KEYS] * len(results)
+    assert {(one["name"], one["unit"]): one["limit"] is not None for one in results} == EXPECTED[name]
+    assert len(results) == len(EXPECTED[name])
+    for one in results:
+        assert (one["peer"], one["ratio"]) == (None, None)
+        assert math.isfinite(one["ours"])
+        if one["limit"] is not None:
+            share = one["limit"] / one["ours"] if one["unit"] == "ms" else one["ours"] / one["limit"]
+            assert one["share_of_limit"] == pytest.approx(share)
+    if name == "train_step":
+        check_train_step({(one["name"], one["unit"]): one for one in results}, done.stdout)
+
+
+def check_train_step(results: dict[tuple[str, str], dict[str, float]], printed: str) -> None:
+    """Its numbers fit together, and its table of ops adds up to a step."""
+    for kind, tokens in (("GPT step, 1 rank", 16), ("GPT step, 2 ranks, DDP", 32)):  # 2 rows of 8 a rank
+        seconds = results[kind, "ms"]["ours"] / 1e3
+        assert results[kind, "tokens/s"]["ours"] == pytest.approx(tokens / seconds)
+    assert 0 < results["GPT step, 1 rank: in matrix products", "%"]["ours"] < 100
+    rows = [line.split() for line in printed.splitlines() if re.search(r"\d%$", line)]
+    *parts, step = [float(row[-1].removesuffix("%")) for row in rows if "Matrix" not in row]
+    assert step == 100.0
+    assert sum(parts) == pytest.approx(100.0, abs=0.06 * len(parts))
+    assert {"Linear", "Attention", "Gelu", "LayerNorm", "CrossEntropy", "Embedding"} <= {r[0] for r in rows}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rounds", "0"), "argument --rounds: must be at least 1, got 0"),
+        (("--ranks", "1"), "argument --ranks: one rank has nobody to talk to; give 2 or more"),
+    ],
+)
+def test_it_refuses_what_measures_nothing(arguments: tuple[str, str], message: str) -> None:
+    done = run("ddp_overlap", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"error: {message}\n")
