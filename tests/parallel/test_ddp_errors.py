@@ -1,4 +1,4 @@
-"""What DistributedDataParallel refuses, with whole messages; unused parameters; recovery after errors."""
+"""What DistributedDataParallel refuses, with whole messages."""
 
 from __future__ import annotations
 
@@ -27,17 +27,6 @@ def linear(*sizes: int, **options: Any) -> nn.Linear:
     return nn.Linear(*sizes, dtype=np.float64, **options)
 
 
-class Parts(nn.Module):
-    """Uses those of its three scalars that it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.c = (nn.Parameter(sw.ones((), dtype=np.float64)) for _ in range(3))
-
-    def forward(self, x: sw.Tensor, use: str) -> sw.Tensor:
-        return sum((getattr(self, name) * x for name in use), x * 0.0).sum()
-
-
 def grads(ddp: DistributedDataParallel) -> list[float | None]:
     return [None if p.grad is None else p.grad.item() for p in ddp.parameters()]
 
@@ -54,64 +43,40 @@ def differing(make: Callable[[int], nn.Module], world: int = 3, **options: Any) 
     )
 
 
-def test_shapes_that_differ() -> None:
-    expected = (
-        "the module differs between ranks: rank 0 has weight (2, 3) float64 where rank 2 has weight (4, "
-        "3) float64. "
+def differs(mine: str, rank: int, theirs: str) -> str:
+    return (
+        f"the module differs between ranks: rank 0 has {mine} where rank {rank} has {theirs}. "
         "Build the same model on all ranks."
     )
+
+
+def test_shapes_that_differ() -> None:
+    expected = differs("weight (2, 3) float64", 2, "weight (4, 3) float64")
     assert differing(lambda rank: linear(3, 4 if rank == 2 else 2)) == [expected] * 3
 
 
 def test_dtypes_that_differ() -> None:
-    assert (
-        differing(lambda rank: nn.Linear(1, 1, dtype=np.float32 if rank else np.float64), 2)
-        == [
-            "the module differs between ranks: rank 0 has weight (1, 1) float64 where rank 1 has weight "
-            "(1, 1) float32. "
-            "Build the same model on all ranks."
-        ]
-        * 2
-    )
+    got = differing(lambda rank: nn.Linear(1, 1, dtype=np.float32 if rank else np.float64), 2)
+    assert got == [differs("weight (1, 1) float64", 1, "weight (1, 1) float32")] * 2
 
 
 def test_names_that_differ() -> None:
     got = differing(lambda rank: nn.Sequential({"ab"[rank]: linear(1, 1)}), 2)
-    assert (
-        got
-        == [
-            "the module differs between ranks: rank 0 has a.weight (1, 1) float64 where rank 1 has "
-            "b.weight (1, 1) float64. "
-            "Build the same model on all ranks."
-        ]
-        * 2
-    )
+    assert got == [differs("a.weight (1, 1) float64", 1, "b.weight (1, 1) float64")] * 2
 
 
 def test_frozen_on_one_rank_only() -> None:
     got = differing(lambda rank: linear(1, 1).requires_grad_(rank == 0), 2)
-    assert (
-        got
-        == [
-            "the module differs between ranks: rank 0 has weight (1, 1) float64 where rank 1 has weight "
-            "(1, 1) float64 (frozen). "
-            "Build the same model on all ranks."
-        ]
-        * 2
-    )
+    assert got == [differs("weight (1, 1) float64", 1, "weight (1, 1) float64 (frozen)")] * 2
 
 
 def test_numbers_of_parameters_that_differ() -> None:
     got = differing(lambda rank: linear(1, 1, bias=rank == 1), 2)
-    assert (
-        got
-        == [
-            "the module differs between ranks: rank 0 has 1 parameters and buffers, rank 1 has 2; only "
-            "rank 1 has bias (1,) float64. "
-            "Build the same model on all ranks."
-        ]
-        * 2
+    expected = (
+        "the module differs between ranks: rank 0 has 1 parameters and buffers, rank 1 has 2; only rank 1 has "
+        "bias (1,) float64. Build the same model on all ranks."
     )
+    assert got == [expected] * 2
 
 
 def test_buffers_that_differ() -> None:
@@ -120,15 +85,8 @@ def test_buffers_that_differ() -> None:
         module.register_buffer("mean", sw.zeros(rank + 1))
         return module
 
-    assert (
-        differing(make, 2)
-        == [
-            "the module differs between ranks: rank 0 has buffer mean (1,) float32 where rank 1 has "
-            "buffer mean (2,) float32. "
-            "Build the same model on all ranks."
-        ]
-        * 2
-    )
+    expected = differs("buffer mean (1,) float32", 1, "buffer mean (2,) float32")
+    assert differing(make, 2) == [expected] * 2
 
 
 def test_options_that_differ() -> None:
@@ -152,11 +110,7 @@ def test_options_that_differ() -> None:
 def test_a_difference_is_found_by_all_ranks_under_mpi() -> None:
     rank, last = sw.rank(), sw.world_size() - 1
     got = message(ModuleError, lambda: DistributedDataParallel(linear(1, 2 if rank == last else 1)))
-    assert got == (
-        f"the module differs between ranks: rank 0 has weight (1, 1) float64 where rank {last} has weight "
-        "(2, 1) float64. "
-        "Build the same model on all ranks."
-    )
+    assert got == differs("weight (1, 1) float64", last, "weight (2, 1) float64")
 
 
 # ---- arguments
@@ -213,7 +167,10 @@ def test_the_newest_wrapper_averages_and_the_older_refuses() -> None:
         new(sw.tensor(X * rank)).sum().backward()
         return message(ModuleError, lambda: old(sw.tensor(X))), grads(new)
 
-    expected = "the module was wrapped in another DistributedDataParallel, which averages its gradients now; call that one"
+    expected = (
+        "the module was wrapped in another DistributedDataParallel, which averages its gradients now; call "
+        "that one"
+    )
     assert run_threads(one, 3) == [(expected, [1.0, 1.0])] * 3
 
 
@@ -258,134 +215,3 @@ def test_no_second_derivatives_through_averaging() -> None:
         "(create_graph=True in backward); use grad() for the inner gradients"
         for rank in range(2)
     ]
-
-
-# ---- parameters without gradient
-
-
-def test_unused_parameters_are_named() -> None:
-    def one(rank: int) -> list[Any]:
-        ddp = DistributedDataParallel(Parts(), bucket_cap_mb=1e-6)
-        loss = ddp(sw.tensor(X), "b")
-        error = message(AutogradError, loss.backward)
-        ddp.zero_grad()
-        ddp(sw.tensor(X * rank), "abc").backward()  # and the next step is right
-        return [error, grads(ddp)]
-
-    for rank, (error, after) in enumerate(run_threads(one, 3)):
-        assert error == (
-            f"rank {rank}: 2 of 3 parameters got no gradient in this backward: a, c. Use them in the "
-            "loss, freeze "
-            "them with requires_grad_(False), or pass find_unused_parameters=True."
-        )
-        assert after == [1.0, 1.0, 1.0]
-
-
-def test_unused_on_one_rank_ends_the_others() -> None:
-    def one(rank: int) -> None:
-        ddp = DistributedDataParallel(Parts())
-        ddp(sw.tensor(X), "ab" if rank == 1 else "abc").backward()
-
-    with pytest.raises(AutogradError) as error:
-        run_threads(one, 3)
-    assert str(error.value) == (
-        "rank 1: 1 of 3 parameters got no gradient in this backward: c. Use them in the loss, freeze "
-        "them with requires_grad_(False), or pass find_unused_parameters=True."
-    )
-
-
-@pytest.mark.parametrize("view", [True, False])
-@pytest.mark.parametrize("cap", [None, 1e-6])
-def test_unused_parameters_that_are_accepted(view: bool, cap: float | None) -> None:
-    """a is used on all ranks, b on some, c on none."""
-
-    def one(rank: int) -> list[list[float | None]]:
-        ddp = DistributedDataParallel(
-            Parts(), find_unused_parameters=True, gradient_as_bucket_view=view, bucket_cap_mb=cap
-        )
-        seen = []
-        for use in ("ab" if rank == 1 else "a", "ac" if rank == 2 else "a"):
-            ddp(sw.tensor(X * (rank + 1)), use).backward()
-            seen.append(grads(ddp))
-        ddp.zero_grad()
-        ddp(sw.tensor(X), "a").backward()
-        seen.append(grads(ddp))
-        return seen
-
-    for seen in run_threads(one, 3):
-        first, second, third = seen
-        assert first == [2.0, pytest.approx(2 / 3), None]
-        assert second == [4.0, pytest.approx(2 / 3), 1.0]  # b keeps what it had, c is averaged with zeros
-        assert third == [1.0, None, None]
-    assert len({repr(seen) for seen in run_threads(one, 3)}) == 1  # bitwise the same on all ranks
-
-
-@pytest.mark.parametrize("view", [True, False])
-def test_what_no_sync_used_is_averaged_though_unused_later(view: bool) -> None:
-    def one(rank: int) -> list[float | None]:
-        ddp = DistributedDataParallel(Parts(), find_unused_parameters=True, gradient_as_bucket_view=view)
-        with ddp.no_sync():
-            ddp(sw.tensor(X * rank), "b").backward()
-        ddp(sw.tensor(X), "a").backward()
-        return grads(ddp)
-
-    assert run_threads(one, 3) == [[1.0, 1.0, None]] * 3
-
-
-@pytest.mark.mpi(min_size=2)
-def test_unused_parameters_under_mpi() -> None:
-    ddp = DistributedDataParallel(Parts(), find_unused_parameters=True, bucket_cap_mb=1e-6)
-    for _ in range(3):
-        ddp.zero_grad()
-        ddp(sw.tensor(X), "a" if sw.rank() else "ab").backward()
-    assert grads(ddp) == [1.0, pytest.approx(1 / sw.world_size()), None]
-
-
-# ---- after an error
-
-
-class Fuse(sw.Function):
-    """Passes through, and breaks in backward."""
-
-    signature = "*"
-    blown = False
-
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        return x + 0.0
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        raise RuntimeError("boom")
-
-
-class Two(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = linear(1, 1), linear(1, 1)
-        self.breaks = False
-
-    def forward(self, x: sw.Tensor) -> sw.Tensor:
-        x = self.first(x)
-        return self.second(Fuse.apply(x) if self.breaks else x)
-
-
-@pytest.mark.parametrize("view", [True, False])
-def test_a_good_step_after_a_backward_that_broke(view: bool) -> None:
-    def one(rank: int) -> list[np.ndarray]:
-        sw.manual_seed(0)
-        ddp = DistributedDataParallel(Two(), gradient_as_bucket_view=view, bucket_cap_mb=1e-6)
-        ddp.module.breaks = True
-        loss = ddp(sw.tensor(X)).sum()
-        assert message(RuntimeError, loss.backward) == "boom"  # when two buckets are under way
-        ddp.module.breaks = False
-        ddp.zero_grad()
-        ddp(sw.tensor(X * rank)).sum().backward()
-        return [p.grad.numpy().copy() for p in ddp.parameters()]  # type: ignore[union-attr]
-
-    for got in run_threads(one, 3):
-        sw.manual_seed(0)
-        alone = Two()
-        alone(sw.tensor(np.array([[0.0], [1.0], [2.0]]))).mean().backward()
-        for mine, p in zip(got, alone.parameters(), strict=True):
-            np.testing.assert_allclose(mine, p.grad.numpy(), rtol=1e-12)  # type: ignore[union-attr]
