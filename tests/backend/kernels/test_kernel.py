@@ -1,0 +1,225 @@
+"""How a kernel chooses between its formula and its fused version, and what it does without numba."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import logging
+import subprocess
+import sys
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from shardwise.backend.kernels.kernel import FusedUnavailableError, Kernel, plain_formulas
+from shardwise.backend.kernels.loss import cross_entropy_forward
+from shardwise.backend.kernels.norm import layer_norm_forward
+from shardwise.backend.kernels.table import KERNELS
+from shardwise.backend.shape import ShapeArray
+
+CALLS: list[str] = []
+
+
+def formula(x: np.ndarray, y: np.ndarray | None = None, factor: float = 1.0) -> np.ndarray:
+    """Add."""
+    CALLS.append("plain")
+    return x * factor if y is None else x * factor + y
+
+
+def fused_formula(x: np.ndarray, y: np.ndarray | None = None, factor: float = 1.0) -> np.ndarray:
+    CALLS.append("fused")
+    return x * x.dtype.type(factor) if y is None else x * x.dtype.type(factor) + y
+
+
+def broken(x: np.ndarray, y: np.ndarray | None = None, factor: float = 1.0) -> np.ndarray:
+    raise FusedUnavailableError("this machine is odd")
+
+
+def kernel_of(fused: object = fused_formula, **options: int) -> Kernel[..., np.ndarray]:
+    kernel = Kernel(formula, "no.such.module:f", arrays=2, **options)
+    kernel._fused = fused  # what loading by name would have set
+    return kernel
+
+
+def way(kernel: Kernel[..., np.ndarray], *args: object, **kwargs: object) -> str:
+    CALLS.clear()
+    kernel(*args, **kwargs)
+    return CALLS[-1]
+
+
+class Subclass(np.ndarray):
+    """Not exactly NumPy's."""
+
+
+X32, X64 = np.ones(3, np.float32), np.ones(3, np.float64)
+
+
+def test_numpy_arrays_of_one_precision_are_fused() -> None:
+    kernel = kernel_of()
+    for arguments in (
+        (X32,),
+        (X64,),
+        (X32, None),
+        (X32, X32),
+        (X64, np.ones(3, np.int8)),
+        (np.ones(3, bool), X32),
+    ):
+        assert way(kernel, *arguments) == "fused"
+    assert way(kernel, X32, y=X32) == "fused"
+    assert way(kernel, x=X32, factor=2.0) == "fused"
+
+
+def test_all_else_gets_the_formula() -> None:
+    kernel = kernel_of()
+    for arguments in (
+        (X32, X64),
+        (X64, X32),
+        (X32.view(Subclass),),
+        (X32.astype(">f4"),),
+        (X32.astype(np.complex64),),
+        (X32.astype(np.longdouble),),
+        (2.0,),
+        (np.float32(2.0),),
+        (ShapeArray(3),),
+        (X32, ShapeArray(3)),
+    ):
+        assert way(kernel, *arguments) == "plain"
+    assert way(kernel, X32, y=X64) == "plain"
+    assert way(kernel, X32, y=ShapeArray(3)) == "plain"
+
+
+def test_arrays_that_are_written_must_be_writeable_as_they_are() -> None:
+    kernel = kernel_of(in_place=1)
+    frozen = X32.copy()
+    frozen.flags.writeable = False
+    assert way(kernel, X32, X32[::-1]) == "fused"
+    assert way(kernel, np.ones(6, np.float32)[::2], X32) == "plain"
+    assert way(kernel, frozen, X32) == "plain"
+
+
+def test_the_formula_can_be_asked_for_in_one_context() -> None:
+    kernel = kernel_of()
+    elsewhere: list[str] = []
+    with plain_formulas():
+        assert way(kernel, X32) == "plain"
+        with plain_formulas():
+            assert way(kernel, X32) == "plain"
+        assert way(kernel, X32) == "plain"
+        thread = threading.Thread(target=lambda: elsewhere.append(way(kernel, X32)))
+        thread.start()
+        thread.join()
+        inherited = contextvars.copy_context().run(way, kernel, X32)
+    assert elsewhere == ["fused"]
+    assert inherited == "plain"
+    assert way(kernel, X32) == "fused"
+
+
+def test_a_failed_compilation_is_reported_once_and_answered_by_the_formula(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kernel = kernel_of(fused=broken)
+    with caplog.at_level(logging.WARNING):
+        assert way(kernel, X32) == "plain"
+        assert way(kernel, X32) == "plain"
+    assert [record.getMessage() for record in caplog.records] == [
+        "fused kernels are not available, so the plain NumPy formulas run instead (several times slower, "
+        "same results): this machine is odd. Install numba (pip install numba) or check its installation."
+    ]
+    with pytest.raises(FusedUnavailableError, match="this machine is odd"):
+        kernel.fused  # noqa: B018 - the property raises
+
+
+def test_a_missing_module_is_answered_by_the_formula() -> None:
+    kernel = Kernel(formula, "shardwise.backend.kernels.no_such_cpu:f", arrays=1)
+    assert way(kernel, X32) == "plain"
+    with pytest.raises(
+        FusedUnavailableError, match=r"No module named 'shardwise\.backend\.kernels\.no_such_cpu'"
+    ):
+        kernel.fused  # noqa: B018 - the property raises
+
+
+def test_errors_of_the_user_are_not_taken_for_missing_kernels() -> None:
+    def wrong(x: np.ndarray, y: np.ndarray | None = None, factor: float = 1.0) -> np.ndarray:
+        raise ValueError("a bad argument")
+
+    kernel = kernel_of(fused=wrong)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="a bad argument"):
+            kernel(X32)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_arrays_are_worked_on_in_float32(dtype: type[np.generic]) -> None:
+    kernel = kernel_of()
+    x = np.linspace(-2, 2, 50).astype(dtype)
+    assert way(kernel, x) == "fused"
+    result = kernel(x, x, factor=0.3)
+    assert result.dtype == dtype
+    wide = x.astype(np.float32)
+    np.testing.assert_array_equal(result, (wide * np.float32(0.3) + wide).astype(dtype))
+    with plain_formulas():
+        assert way(kernel, x) == "plain"
+        np.testing.assert_array_equal(kernel(x, x, factor=0.3), result)
+    y, mean, rstd = layer_norm_forward(x.reshape(5, 10), None, None, 1e-5)
+    assert (y.dtype, mean.dtype, rstd.dtype) == (dtype, np.float32, np.float32)
+    loss, normaliser = cross_entropy_forward(x.reshape(5, 10), np.arange(5), -1)
+    assert (loss.dtype, normaliser.dtype) == (dtype, np.float32)
+
+
+def test_results_are_arrays_even_without_dims() -> None:
+    for kernel in KERNELS:
+        if kernel.name in ("erf", "gelu_forward", "gelu_tanh_forward", "sum_of_squares"):
+            for x in (np.array(0.5), np.array(0.5, np.float32), np.array(0.5, np.float16)):
+                with plain_formulas():
+                    assert type(kernel(x)) is np.ndarray
+                assert type(kernel(x)) is np.ndarray
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_both_versions_take_the_same_arguments(kernel: Kernel[..., object]) -> None:
+    plain, fused = inspect.signature(kernel.plain), inspect.signature(kernel.fused)
+    assert list(plain.parameters) == list(fused.parameters)
+    assert [p.default for p in plain.parameters.values()] == [p.default for p in fused.parameters.values()]
+    assert inspect.signature(kernel) == plain
+    assert kernel.__doc__ == kernel.plain.__doc__
+    assert kernel.__doc__
+
+
+WITHOUT_NUMBA = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "numba":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocker())
+import logging
+import numpy as np
+logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
+from shardwise.backend import normal, uniform
+from shardwise.backend.kernels.softmax import softmax_forward
+from shardwise.backend.kernels.activation import gelu_forward
+from shardwise.backend.kernels.optimizer import adamw_
+x = np.array([[0.0, np.log(3.0)]], np.float32)
+assert np.allclose(softmax_forward(x), [[0.25, 0.75]])
+assert np.allclose(gelu_forward(np.ones(2, np.float32)), 0.8413447)
+p, g, m, v = (np.ones(2, np.float32) for _ in range(4))
+adamw_(p, g, m, v, 0.1, 0.9, 0.99, 0.0, 0.0, 1.0, 1.0)
+assert np.allclose(p, 0.9)
+assert normal((3,), np.float32, 1, 2).shape == uniform((3,), np.float64, 1, 2).shape == (3,)
+assert not any(name.startswith("numba") for name in sys.modules)
+print("done")
+"""
+
+
+def test_everything_runs_without_numba() -> None:
+    run = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    warning, done = run.stdout.splitlines()
+    assert done == "done"
+    assert warning == (
+        "WARNING fused kernels are not available, so the plain NumPy formulas run instead (several times "
+        "slower, same results): ModuleNotFoundError: No module named 'numba'. Install numba (pip install "
+        "numba) or check its installation."
+    )
