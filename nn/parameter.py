@@ -19,8 +19,6 @@ class Parameter(Tensor):
     requires_grad : bool
     """
 
-    __slots__ = ()
-
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         super().__init__(as_tensor(data).data, requires_grad)
 

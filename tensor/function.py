@@ -37,10 +37,11 @@ class Context:
     Any other attribute may be set: shapes, flags, small things.
     """
 
+    saved: tuple[Any, ...] = ()
+    into: tuple[Array | None, ...] = ()
+
     def __init__(self, need: tuple[bool, ...] = ()) -> None:
         self.need = need
-        self.saved: tuple[Any, ...] = ()
-        self.into: tuple[Array | None, ...] = (None,) * len(need)
 
     if TYPE_CHECKING:  # any other attribute may be set
 

@@ -20,12 +20,11 @@ __all__ = ["InPlace"]
 class InPlace(Operators):
     """What changes a tensor; `Tensor` inherits it."""
 
-    __slots__ = ("_version", "_view", "index", "node", "requires_grad")
-    requires_grad: bool
-    node: Node | None
-    index: int
-    _version: Version | None
-    _view: bool
+    requires_grad: bool = False
+    node: Node | None = None
+    index: int = 0
+    _version: Version | None = None
+    _view: bool = False
 
     # ---- versions and views
 

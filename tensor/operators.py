@@ -30,7 +30,6 @@ class Operators:
     """What can be done with a tensor, apart from autograd."""
 
     data: Array
-    __slots__ = ()
     __hash__ = object.__hash__
 
     # ---- arithmetic
@@ -142,6 +141,14 @@ class Operators:
     def cos(self) -> Self:
         """Return the cosine of each element, in radians."""
         return elementary.Cos.apply(self)
+
+    def sinh(self) -> Self:
+        """Return the hyperbolic sine of each element."""
+        return elementary.Sinh.apply(self)
+
+    def cosh(self) -> Self:
+        """Return the hyperbolic cosine of each element."""
+        return elementary.Cosh.apply(self)
 
     def tanh(self) -> Self:
         """Return the hyperbolic tangent of each element."""

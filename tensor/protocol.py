@@ -30,6 +30,8 @@ UFUNCS: dict[Any, Any] = {
     np.sqrt: elementary.Sqrt,
     np.sin: elementary.Sin,
     np.cos: elementary.Cos,
+    np.sinh: elementary.Sinh,
+    np.cosh: elementary.Cosh,
     np.tanh: elementary.Tanh,
     np.absolute: elementary.Abs,
     np.sign: elementary.Sign,

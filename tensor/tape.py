@@ -58,24 +58,27 @@ class Node:
         Per saved array: its memory's counter and the count when it was saved.
     """
 
-    __slots__ = (
-        "__weakref__", "ctx", "edges", "freed", "function", "hooks", "line", "order", "origins",
-        "outs", "retained", "saver", "versions",
-    )  # fmt: skip
+    # On the class, because most nodes need none of them.
+    origins: tuple[int | None, ...] = ()
+    versions: tuple[tuple[Version, int] | None, ...] = ()
+    hooks: dict[int, list[Callable[[Any], Any]]] | None = None
+    retained: dict[int, Callable[[], Any]] | None = None
+    saver: Any = None
+    line: str = ""
+    freed: bool = False
 
-    def __init__(self, function: type[Function], ctx: Context, edges: tuple[tuple[Target, int] | None, ...]):
+    def __init__(
+        self,
+        function: type[Function],
+        ctx: Context,
+        edges: tuple[tuple[Target, int] | None, ...],
+        outs: tuple[tuple[tuple[int, ...], Any], ...],
+    ) -> None:
         self.function = function
         self.ctx = ctx
         self.edges = edges
+        self.outs = outs
         self.order = next(_order)
-        self.outs: tuple[tuple[tuple[int, ...], Any], ...] = ()
-        self.origins: tuple[int | None, ...] = ()
-        self.versions: tuple[tuple[Version, int] | None, ...] = ()
-        self.hooks: dict[int, list[Callable[[Any], Any]]] | None = None
-        self.retained: dict[int, Callable[[], Any]] | None = None
-        self.saver: Any = None
-        self.line = ""
-        self.freed = False
 
     @property
     def name(self) -> str:
@@ -114,7 +117,7 @@ def record(
     function: type[Function],
     ctx: Context,
     args: tuple[Any, ...],
-    arrays: tuple[Any, ...],
+    arrays: list[Any],
     outs: list[Any],
     mode: Mode,
 ) -> Node:
@@ -124,26 +127,27 @@ def record(
     ----------
     args : tuple
         The inputs as given: tensors, arrays, scalars.
-    arrays : tuple
+    arrays : list
         The same, with tensors replaced by their arrays.
     outs : list of Tensor
         The outputs; those with an inexact dtype become tracked.
     """
-    edges = tuple(
-        [
-            ((arg, 0) if arg.node is None else (arg.node, arg.index)) if need else None
-            for arg, need in zip(args, ctx.need, strict=True)
-        ]
-    )
-    node = Node(function, ctx, edges)
-    node.outs = tuple([(out.data.shape, out.data.dtype) for out in outs])
+    edges: list[tuple[Target, int] | None] = []
+    for arg, need in zip(args, ctx.need, strict=True):
+        if need:
+            edges.append((arg, 0) if arg.node is None else (arg.node, arg.index))
+        else:
+            edges.append(None)
+    kinds = tuple([(out.data.shape, out.data.dtype) for out in outs])
+    node = Node(function, ctx, tuple(edges), kinds)
     if ctx.saved:
         _trace_saved(node, args, arrays, outs)
     for index, out in enumerate(outs):
-        if out.data.dtype.kind in "fcV":  # V: bfloat16
+        if kinds[index][1].kind in "fcV":  # V: bfloat16
             out.requires_grad = True
             out.node = node
-            out.index = index
+            if index:
+                out.index = index
     if mode.anomaly:
         node.line = source_line()
     if mode.saver is not None:
@@ -151,7 +155,7 @@ def record(
     return node
 
 
-def _trace_saved(node: Node, args: tuple[Any, ...], arrays: tuple[Any, ...], outs: list[Any]) -> None:
+def _trace_saved(node: Node, args: tuple[Any, ...], arrays: list[Any], outs: list[Any]) -> None:
     """Find where each saved array came from, and note the version of its memory."""
     origins: list[int | None] = []
     versions: list[tuple[Version, int] | None] = []

@@ -17,7 +17,7 @@ from shardwise.tensor.function import Context, Function
 from shardwise.tensor.inplace import InPlace
 from shardwise.tensor.mode import current_mode
 from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
-from shardwise.tensor.tape import Version, record
+from shardwise.tensor.tape import record
 
 __all__ = ["RemovableHandle", "Tensor"]
 
@@ -63,21 +63,16 @@ class Tensor(InPlace):
         The op that made it; None for a leaf.
     """
 
-    __slots__ = ("__weakref__", "data", "grad", "hooks", "post_hooks", "sink")
     __array_priority__ = 1000
-    grad: Tensor | None
+
+    # On the class, because most tensors need none of them: a result costs one attribute to make.
+    grad: Tensor | None = None
+    sink: Array | None = None
+    hooks: list[Callable[[Tensor], Tensor | None]] | None = None
+    post_hooks: list[Callable[[Tensor], None]] | None = None
 
     def __init__(self, data: Array, requires_grad: bool = False) -> None:
         self.data = data
-        self.requires_grad = False
-        self.grad = None
-        self.node = None
-        self.index = 0
-        self.sink: Array | None = None
-        self.hooks: list[Callable[[Tensor], Tensor | None]] | None = None
-        self.post_hooks: list[Callable[[Tensor], None]] | None = None
-        self._version: Version | None = None
-        self._view = False
         if requires_grad:
             self.requires_grad_()
 
@@ -86,12 +81,17 @@ class Tensor(InPlace):
     @classmethod
     def __apply__(cls, function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         mode = current_mode()
-        arrays = tuple([arg.data if isinstance(arg, Tensor) else arg for arg in args])
-        if mode.grad:
-            need = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
-        else:
-            need = (False,) * len(args)
-        ctx = Context(need)
+        arrays: list[Any] = []
+        needs: list[bool] = []
+        for arg in args:
+            if isinstance(arg, Tensor):
+                arrays.append(arg.data)
+                needs.append(arg.requires_grad)
+            else:
+                arrays.append(arg)
+                needs.append(False)
+        tracked = mode.grad and True in needs
+        ctx = Context(tuple(needs) if tracked else (False,) * len(needs))
         try:
             result = function.forward(ctx, *arrays, **params)
         except ValueError as error:
@@ -100,13 +100,12 @@ class Tensor(InPlace):
             shapes = ", ".join(str(getattr(array, "shape", array)) for array in arrays)
             raise ShapeError(f"{function.__name__} cannot take inputs of shapes {shapes}: {error}") from error
         many = type(result) is tuple
-        outs = [
-            Tensor(np.asarray(out) if isinstance(out, np.generic) else out)
-            for out in (result if many else (result,))
-        ]
+        if many:
+            outs = [Tensor(np.asarray(out) if isinstance(out, np.generic) else out) for out in result]
+        else:
+            outs = [Tensor(np.asarray(result) if isinstance(result, np.generic) else result)]
         if mode.anomaly:
             _check_finite(function, outs, arrays)
-        tracked = True in need
         if tracked:
             record(function, ctx, args, arrays, outs, mode)
         if function.view and isinstance(args[0], Tensor):
@@ -364,7 +363,7 @@ class Tensor(InPlace):
         return f"tensor({', '.join([body, *notes])})"
 
 
-def _check_finite(function: type[Function], outs: list[Tensor], arrays: tuple[Any, ...]) -> None:
+def _check_finite(function: type[Function], outs: list[Tensor], arrays: list[Any]) -> None:
     """Raise at the first op that makes a NaN of inputs that have none."""
     for out in outs:
         if out.data.dtype.kind in "fcV" and bool(np.any(np.isnan(out.data))):

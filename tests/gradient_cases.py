@@ -45,6 +45,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "log": (lambda a: a.log(), (make(3, low=0.5),)),
     "sqrt": (lambda a: a.sqrt(), (make(3, low=0.5),)),
     "sin cos": (lambda a: a.sin() * a.cos(), (make(3),)),
+    "sinh cosh": (lambda a: a.sinh() * a.cosh(), (make(3),)),
     "tanh": (lambda a: a.tanh(), (make(3),)),
     "sigmoid": (lambda a: a.sigmoid(), (make(3),)),
     "erf": (lambda a: a.erf(), (make(5),)),

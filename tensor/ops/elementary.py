@@ -11,7 +11,7 @@ from shardwise.backend.array import Array
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = [
-    "Abs", "Cos", "Erf", "Exp", "Log", "Relu", "Sigmoid", "Sign", "Sin", "Sqrt", "Tanh",
+    "Abs", "Cos", "Cosh", "Erf", "Exp", "Log", "Relu", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tanh",
 ]  # fmt: skip
 
 
@@ -85,6 +85,34 @@ class Cos(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (-g * np.sin(a),)
+
+
+class Sinh(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        ctx.save(a)
+        return np.sinh(a)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        return (g * np.cosh(a),)
+
+
+class Cosh(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        ctx.save(a)
+        return np.cosh(a)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        return (g * np.sinh(a),)
 
 
 class Tanh(Function):
