@@ -73,7 +73,8 @@ def test_frozen_on_one_rank_only() -> None:
 def test_numbers_of_parameters_that_differ() -> None:
     got = differing(lambda rank: linear(1, 1, bias=rank == 1), 2)
     expected = (
-        "the module differs between ranks: rank 0 has 1 parameters and buffers, rank 1 has 2; only rank 1 has "
+        "the module differs between ranks: rank 0 has 1 parameters and buffers, rank 1 has 2; only rank 1 "
+        "has "
         "bias (1,) float64. Build the same model on all ranks."
     )
     assert got == [expected] * 2
