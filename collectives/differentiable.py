@@ -36,9 +36,10 @@ from shardwise.collectives.issue import (
     issue_reduce_scatter,
     issue_scatter,
 )
-from shardwise.collectives.issue_message import Kind, issue_recv, issue_send
+from shardwise.collectives.issue_message import issue_recv, issue_send
 from shardwise.collectives.layout import concatenated
 from shardwise.collectives.reduction import ReduceOp
+from shardwise.collectives.tag import Kind
 from shardwise.collectives.world import get_world
 from shardwise.tensor import Context, Function
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,30 +12,13 @@ from shardwise.backend.array import Array, DTypeLike, Shape
 from shardwise.backend.errors import CollectiveError, DTypeError, ShapeError
 from shardwise.collectives.buffer import readable
 from shardwise.collectives.check import check_output
+from shardwise.collectives.tag import Kind, wire_tag
 from shardwise.collectives.work import Work
 from shardwise.collectives.world import World, get_world
 
-__all__ = ["Kind", "check_peer", "issue_recv", "issue_send", "wire_tag"]
+__all__ = ["check_peer", "issue_recv", "issue_send"]
 
 T = TypeVar("T")
-
-Kind: TypeAlias = Literal["array", "object", "gradient"]
-
-_KINDS = {"array": 0, "object": 1, "gradient": 2}
-_TAGS = 1 << 20  # MPIs carry tags of 29 bits and more, of which the kind takes two
-
-
-def wire_tag(tag: int, kind: Kind, op: str, rank: int) -> int:
-    """Give the tag that a transport sees: messages of two kinds with one tag do not meet.
-
-    Raises
-    ------
-    CollectiveError
-        If the tag is out of range.
-    """
-    if not 0 <= operator.index(tag) < _TAGS:
-        raise CollectiveError(f"{op} on rank {rank}: tag={tag}; choose one from 0 to {_TAGS - 1}.")
-    return 4 * operator.index(tag) + _KINDS[kind]
 
 
 def check_peer(peer: int, name: str, op: str, world: World) -> int:

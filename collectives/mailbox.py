@@ -9,6 +9,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import CollectiveMismatchError
+from shardwise.collectives.tag import user_tag
 
 __all__ = ["Mailbox", "Receipt"]
 
@@ -33,8 +34,9 @@ class Receipt:
             np.copyto(self.out, message.reshape(self.out.shape))
         else:
             self.error = (
-                f"rank {dst} receives {self.out.dtype}{list(self.out.shape)} from rank {src} with tag {tag}, "
-                f"which sent {message.dtype}{list(message.shape)}; send and receive the same shape and dtype."
+                f"rank {dst} receives {self.out.dtype}{list(self.out.shape)} from rank {src} "
+                f"with tag {user_tag(tag)}, which sent {message.dtype}{list(message.shape)}; send and "
+                f"receive the same shape and dtype."
             )
         self.arrived.set()
 

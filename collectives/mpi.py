@@ -27,6 +27,7 @@ from shardwise.collectives.detect import LauncherEnvironment
 from shardwise.collectives.diagnosis import mpi4py_missing, mpi_missing, wrong_size
 from shardwise.collectives.mpi_channel import CHUNK, Issued, MPIChannel, Natives, Watch, as_bytes, cut
 from shardwise.collectives.progress import Progress
+from shardwise.collectives.tag import user_tag
 from shardwise.collectives.threads import Hub, ThreadsChannel
 from shardwise.collectives.transport import Channel
 
@@ -152,7 +153,9 @@ class MPITransport:
             (self._messages.Irecv([piece, self._mpi.BYTE], src, tag), piece.size)
             for piece in cut(as_bytes(out), self._chunk)
         ]
-        what = f"rank {self.rank} receives {out.dtype}{list(out.shape)} from rank {src} with tag {tag}"
+        what = (
+            f"rank {self.rank} receives {out.dtype}{list(out.shape)} from rank {src} with tag {user_tag(tag)}"
+        )
         return _Receiving(self._mpi, requests, partial(self._watch, (src,)), what)
 
     def announce_failure(self, when: float) -> None:

@@ -16,8 +16,9 @@ from shardwise.backend.errors import CollectiveError
 from shardwise.collectives.chain import Chain
 from shardwise.collectives.check import check_root
 from shardwise.collectives.group import ProcessGroup
-from shardwise.collectives.issue_message import check_peer, wire_tag
+from shardwise.collectives.issue_message import check_peer
 from shardwise.collectives.pending import Pending
+from shardwise.collectives.tag import wire_tag
 from shardwise.collectives.transport import Channel, Transport
 from shardwise.collectives.world import get_world
 

@@ -22,6 +22,7 @@ from shardwise.collectives.mailbox import Mailbox, Receipt
 from shardwise.collectives.pending import Finished
 from shardwise.collectives.progress import Progress
 from shardwise.collectives.reduction import ReduceOp
+from shardwise.collectives.tag import user_tag
 
 __all__ = ["Hub", "ThreadsChannel", "ThreadsTransport"]
 
@@ -170,7 +171,7 @@ class _Delivery:
     def pause(self, waited: float, expected: float) -> None:
         src, dst, tag = self._receipt.key
         if src != dst and not self._receipt.arrived.is_set():
-            self._hub.check(dst, [src], f"recv from rank {src} with tag {tag}")
+            self._hub.check(dst, [src], f"recv from rank {src} with tag {user_tag(tag)}")
         self._receipt.arrived.wait(min(_LONGEST_PAUSE, waited + expected))
 
 

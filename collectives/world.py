@@ -110,9 +110,11 @@ class World:
                     members,
                     self.transport,
                     self.ledger,
-                    self.timeout if timeout is None else timeout,
+                    self.timeout,
                 )
                 self._groups[members] = group
+        if timeout is not None:
+            group.timeout = timeout
         return group
 
     def message(
@@ -275,7 +277,7 @@ def get_group(ranks: Iterable[int] | None = None) -> ProcessGroup:
 
 
 def new_group(ranks: Iterable[int] | None = None, timeout: float | None = None) -> ProcessGroup:
-    """Give the group of these global ranks, with a time-out in seconds if it is new: PyTorch's name."""
+    """Give the group of these global ranks, and set its time-out in seconds: PyTorch's name for it."""
     return get_world().group(ranks, timeout)
 
 

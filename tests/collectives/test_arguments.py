@@ -46,19 +46,22 @@ CASES: list[tuple[Callable[[], object], type[ShardwiseError], str]] = [
     (
         lambda: c.broadcast(x, src=2),
         CollectiveError,
-        "broadcast on world, rank {}: src=2 is not one of its global ranks [0, 1]; src counts in the world, and "
+        "broadcast on world, rank {}: src=2 is not one of its global ranks [0, 1]; src counts in the world, "
+        "and "
         "group.ranks[i] gives it for rank i of the group.",
     ),
     (
         lambda: c.reduce(x, dst=-1),
         CollectiveError,
-        "reduce on world, rank {}: dst=-1 is not one of its global ranks [0, 1]; dst counts in the world, and "
+        "reduce on world, rank {}: dst=-1 is not one of its global ranks [0, 1]; dst counts in the world, "
+        "and "
         "group.ranks[i] gives it for rank i of the group.",
     ),
     (
         lambda: c.broadcast(None),
         ShapeError,
-        "broadcast on world, rank {}: neither x nor out is given; only a rank that is not src may leave out x, "
+        "broadcast on world, rank {}: neither x nor out is given; only a rank that is not src may leave out "
+        "x, "
         "and it gives out= to say which shape and dtype comes.",
     ),
     (
@@ -96,7 +99,11 @@ CASES: list[tuple[Callable[[], object], type[ShardwiseError], str]] = [
         "all_reduce on world, rank {}: out must be a numpy.ndarray, got list.",
     ),
     (lambda: c.send(x, 2), CollectiveError, "send on rank {}: dst=2; wanted a global rank from 0 to 1."),
-    (lambda: c.recv((3,), src=-1), CollectiveError, "recv on rank {}: src=-1; wanted a global rank from 0 to 1."),
+    (
+        lambda: c.recv((3,), src=-1),
+        CollectiveError,
+        "recv on rank {}: src=-1; wanted a global rank from 0 to 1.",
+    ),
     (lambda: c.send(x, 0, tag=-1), CollectiveError, "send on rank {}: tag=-1; choose one from 0 to 1048575."),
     (lambda: c.recv(), ShapeError, "recv on rank {}: neither shape nor out is given; say what comes."),
     (
@@ -124,7 +131,9 @@ def test_a_root_counts_in_the_world() -> None:
         group = c.get_group([2, 1])
         if rank:
             assert c.broadcast(np.array(rank), src=2, group=group) == 2
-            with pytest.raises(CollectiveError, match=r"^broadcast on ranks 2,1, rank \d: src=0 is not one of"):
+            with pytest.raises(
+                CollectiveError, match=r"^broadcast on ranks 2,1, rank \d: src=0 is not one of"
+            ):
                 c.broadcast(np.array(rank), src=0, group=group)
 
     c.run_threads(body, 3)
@@ -135,7 +144,14 @@ def test_arrays_of_any_make() -> None:
     base = np.arange(24.0).reshape(4, 6)
 
     def body(rank: int) -> None:
-        for made in (base[::2, 1::2], base.T, np.asfortranarray(base), base[::-1], base.astype(">f8"), read_only):
+        for made in (
+            base[::2, 1::2],
+            base.T,
+            np.asfortranarray(base),
+            base[::-1],
+            base.astype(">f8"),
+            read_only,
+        ):
             before = made.copy()
             assert np.array_equal(c.all_reduce(made), 2 * made)
             assert np.array_equal(c.all_gather(made, dim=1), np.concatenate([made, made], 1))

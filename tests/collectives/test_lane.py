@@ -122,7 +122,7 @@ def test_an_error_of_ours_is_raised_as_it_is() -> None:
     lane = Lane()
     work = work_of(lane, Mismatched)
     lane.submit(work)
-    with pytest.raises(CollectiveMismatchError, match="^ranks disagree$"):
+    with pytest.raises(CollectiveMismatchError, match=r"^ranks disagree$"):
         work.wait()
 
 
@@ -133,8 +133,10 @@ def test_a_time_out_names_the_operation_and_leaves_it_pending() -> None:
     with pytest.raises(CollectiveTimeoutError) as caught:
         work.wait(0.001)
     assert str(caught.value) == (
-        "rank 1: all_reduce #7 of world did not end within 0.001 s (float32[3], called at train.py:12): not all "
-        "ranks have come. See that all of them call it, in the same order; or give it more time, by timeout= of "
+        "rank 1: all_reduce #7 of world did not end within 0.001 s (float32[3], called at train.py:12): not "
+        "all "
+        "ranks have come. See that all of them call it, in the same order; or give it more time, by "
+        "timeout= of "
         "wait or of the group."
     )
     work.wait()
@@ -167,7 +169,8 @@ def test_many_threads_share_a_lane() -> None:
         lane.submit(work)
     got: list[object] = []
     threads = [
-        threading.Thread(target=lambda part=part: got.extend(work.wait() for work in works[part::4])) for part in range(4)
+        threading.Thread(target=lambda part=part: got.extend(work.wait() for work in works[part::4]))
+        for part in range(4)
     ]
     for thread in threads:
         thread.start()

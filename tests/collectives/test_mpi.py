@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+
 from ranks.definition import (
     BFLOAT16,
     DTYPES,
@@ -17,12 +18,11 @@ from ranks.definition import (
     same,
     takes,
 )
-
 from shardwise import collectives
 from shardwise.backend.array import Shape
 from shardwise.collectives.mpi import MPITransport
 from shardwise.collectives.reduction import REDUCTIONS
-from shardwise.collectives.world import World, rank_thread
+from shardwise.collectives.world import rank_thread
 
 SHAPES: tuple[Shape, ...] = ((), (0,), (5,), (2, 3), (2, 0, 3))
 SOME_DTYPES = tuple(np.dtype(code) for code in ("?", "b", "Q", "e", "f", "d", "g", "F")) + (BFLOAT16,)

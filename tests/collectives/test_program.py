@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranks.definition import BFLOAT16, inputs, reduced, same
 
+from ranks.definition import BFLOAT16, inputs, reduced, same
 from shardwise import collectives
-from shardwise.collectives import Work
 from shardwise.backend.array import Array
+from shardwise.collectives import Work
 
 GROUPS = ((0, 1, 2, 3), (0, 1), (2, 3), (0, 2), (1, 3), (3, 1, 0))
 KINDS = ("all_reduce", "narrow", "max", "all_gather", "reduce_scatter", "broadcast", "object", "message")
@@ -99,6 +99,8 @@ def test_groups_do_not_wait_for_each_other() -> None:
     column = collectives.get_group([rank % 2, rank % 2 + 2])
     for turn in range(20):
         groups = [row, column] if (rank + turn) % 2 else [column, row]
-        works = [(group, collectives.all_reduce(np.full(3, rank), group=group, async_op=True)) for group in groups]
+        works = [
+            (group, collectives.all_reduce(np.full(3, rank), group=group, async_op=True)) for group in groups
+        ]
         for group, work in reversed(works):
             assert work.wait().tolist() == [sum(group.ranks)] * 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from ranks.definition import DTYPES, takes
 
+from ranks.definition import DTYPES, takes
 from shardwise.backend.errors import CollectiveError, DTypeError
 from shardwise.collectives.reduction import REDUCTIONS, check_reduction, combine
 

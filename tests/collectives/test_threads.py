@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ranks.definition import DTYPES, check_messages, check_movements, check_reductions, takes
 
+from ranks.definition import DTYPES, check_messages, check_movements, check_reductions, takes
 from shardwise.backend.array import Shape
 from shardwise.collectives import run_threads
 from shardwise.collectives.reduction import REDUCTIONS

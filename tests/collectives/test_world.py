@@ -39,7 +39,9 @@ assert threading.active_count() == 1
         for name, value in os.environ.items()
         if not name.startswith(("OMPI_", "PMI", "MPI", "HYDI", "PRTE"))
     }
-    done = subprocess.run([sys.executable, "-c", program], env=kept, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=kept, capture_output=True, text=True, timeout=60
+    )
     assert done.stderr == ""
     assert done.returncode == 0
 

@@ -1,0 +1,209 @@
+"""Collectives on Tensors: the adjoint as backward, proved by <Ax, y> = <x, A*y> over all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardwise import collectives as c
+from shardwise.backend.errors import AutogradError, DTypeError
+from shardwise.tensor import Tensor, grad, no_grad
+
+Apply = Callable[[Tensor, int], Tensor | None]
+
+LINEAR: dict[str, Apply] = {
+    "all_reduce sum": lambda x, n: c.all_reduce(x),
+    "all_reduce avg": lambda x, n: c.all_reduce(x, "avg"),
+    "all_gather 0": lambda x, n: c.all_gather(x),
+    "all_gather 1": lambda x, n: c.all_gather(x, dim=1),
+    "reduce_scatter sum": lambda x, n: c.reduce_scatter(x),
+    "reduce_scatter avg 1": lambda x, n: c.reduce_scatter(x, "avg", dim=1),
+    "all_to_all": lambda x, n: c.all_to_all(x),
+    "all_to_all 0 1": lambda x, n: c.all_to_all(x, split_dim=0, concat_dim=1),
+    "broadcast": lambda x, n: c.broadcast(x, src=n - 1),
+    "reduce sum": lambda x, n: c.reduce(x, dst=n - 1),
+    "reduce avg": lambda x, n: c.reduce(x, 0, "avg"),
+    "gather": lambda x, n: c.gather(x, dst=n - 1),
+    "gather -1": lambda x, n: c.gather(x, dim=-1),
+    "scatter": lambda x, n: c.scatter(x, src=n - 1),
+    "scatter 1": lambda x, n: c.scatter(x, dim=1),
+}
+
+
+def check_adjoint(apply: Apply, dtype: str, seed: int) -> None:
+    """On one rank of the world."""
+    rank, n = c.rank(), c.world_size()
+    rng = np.random.default_rng([seed, rank])
+
+    def draw(shape: tuple[int, ...]) -> np.ndarray:  # type: ignore[type-arg]
+        numbers = rng.standard_normal(shape)
+        return (numbers + 1j * rng.standard_normal(shape) if dtype == "D" else numbers).astype(dtype)
+
+    x = Tensor(draw((2 * n, n)), requires_grad=True)
+    out = apply(x, n)
+    assert isinstance(out, Tensor)
+    y = draw(out.shape)
+    out.backward(Tensor(y))
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    left, right = c.all_reduce(
+        np.array([np.vdot(y, out.data).real, np.vdot(x.grad.data, x.data).real])
+    ).tolist()
+    assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_adjoint_on_threads(name: str) -> None:
+    @given(st.integers(1, 4), st.integers(0, 1000))
+    def law(n: int, seed: int) -> None:
+        c.run_threads(lambda rank: check_adjoint(LINEAR[name], "d", seed), n)
+
+    law()
+
+
+@pytest.mark.mpi(min_size=2)
+@pytest.mark.parametrize("dtype", ["d", "D"])
+@pytest.mark.parametrize("name", LINEAR)
+def test_adjoint_over_mpi(name: str, dtype: str) -> None:
+    check_adjoint(LINEAR[name], dtype, seed=1)
+
+
+def test_adjoint_of_a_subgroup() -> None:
+    def body(rank: int) -> None:
+        group = c.get_group([2, 0])
+        x = Tensor(np.full((2, 2), float(rank)), requires_grad=True)
+        if rank == 1:
+            return
+        y = c.reduce_scatter(x, group=group)
+        (y * float(rank + 1)).sum().backward()
+        assert x.grad is not None
+        # Part 0 is rank 2's, whose gradient is 3; part 1 is rank 0's, whose gradient is 1.
+        assert x.grad.data.tolist() == [[3.0, 3.0], [1.0, 1.0]]
+
+    c.run_threads(body, 3)
+
+
+def test_extremes_share_their_gradient_evenly() -> None:
+    def body(rank: int) -> list[float]:
+        x = Tensor(np.array([[1.0, 5.0, 2.0], [1.0, 4.0, 3.0], [0.0, 5.0, 1.0]][rank]), requires_grad=True)
+        (c.all_reduce(x, "max") * 2.0).sum().backward()
+        assert x.grad is not None
+        return x.grad.data.tolist()
+
+    # The loss is the sum of every rank's, so each maximum counts three times, twice over.
+    assert c.run_threads(body, 3) == [[3.0, 3.0, 0.0], [3.0, 0.0, 6.0], [0.0, 3.0, 0.0]]
+
+
+def test_second_derivatives() -> None:
+    def body(rank: int) -> None:
+        x = Tensor(np.array([1.0 + rank, 2.0]), requires_grad=True)
+        y = c.all_reduce(x * x * x)
+        (first,) = grad((y * y).sum(), [x], create_graph=True)
+        (second,) = grad(first.sum(), [x])
+        values = [np.array([1.0 + i, 2.0]) for i in range(2)]
+        s = sum(v**3 for v in values)
+        # The loss L of all ranks is 2 s**2, with s = sum x_i**3; the gradient here is dL/dx, and what is
+        # differentiated again is its sum over the elements and the ranks.
+        mine = values[rank]
+        assert np.allclose(first.data, 4 * s * 3 * mine**2)
+        total = sum(3 * v**2 for v in values)
+        assert np.allclose(second.data, 4 * s * 6 * mine + 4 * 3 * mine**2 * total)
+
+    c.run_threads(body, 2)
+
+
+def pass_along() -> None:
+    """A value goes from rank 0 to the last rank, and its gradient comes back."""
+    rank, n = c.rank(), c.world_size()
+    w = Tensor(np.array([2.0, 3.0]), requires_grad=True)
+    if rank == 0:
+        h = w * 1.0
+    else:
+        h = c.recv((2,), float, src=rank - 1, tag=rank, requires_grad=True) * w
+    if rank < n - 1:
+        token = c.send(h, rank + 1, tag=rank + 1)
+        assert isinstance(token, Tensor)
+        assert token.shape == ()
+        token.backward()
+    else:
+        h.sum().backward()
+    assert w.grad is not None
+    assert w.grad.data.tolist() == [2.0 ** (n - 1), 3.0 ** (n - 1)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_messages_on_threads(n: int) -> None:
+    c.run_threads(lambda rank: pass_along(), n)
+
+
+@pytest.mark.mpi(min_size=2)
+def test_messages_over_mpi() -> None:
+    pass_along()
+
+
+def test_tensors_without_grad() -> None:
+    def body(rank: int) -> None:
+        x = Tensor(np.array([1.0, 2.0]))
+        got = c.all_reduce(x)
+        assert isinstance(got, Tensor)
+        assert not got.requires_grad
+        work = c.all_reduce(x, async_op=True)
+        assert isinstance(work.wait(), Tensor)
+        out = Tensor(np.empty(2))
+        count = out.version.count
+        assert c.all_reduce(x, out=out) is out
+        assert out.data.tolist() == [2.0, 4.0]
+        assert out.version.count == count + 1
+        assert c.send(x, rank) is None
+        assert c.recv(src=rank, out=out) is out
+        leaf = Tensor(np.array([1.0]), requires_grad=True)
+        with no_grad():
+            assert c.all_reduce(leaf, out=leaf) is leaf
+        assert leaf.data.tolist() == [2.0]
+        assert c.all_gather(Tensor(np.array(3.0), requires_grad=True)).shape == (2,)
+
+    c.run_threads(body, 2)
+
+
+def test_a_number_gathers_and_its_gradient_is_a_number() -> None:
+    def body(rank: int) -> None:
+        x = Tensor(np.array(float(rank)), requires_grad=True)
+        (c.all_gather(x) * Tensor(np.array([1.0, 10.0]))).sum().backward()
+        assert x.grad is not None
+        assert x.grad.shape == ()
+        assert x.grad.item() == [2.0, 20.0][rank]
+
+    c.run_threads(body, 2)
+
+
+def test_what_would_lose_a_gradient_is_refused() -> None:
+    x = Tensor(np.ones(2), requires_grad=True)
+    for call in (lambda: c.all_reduce(x, async_op=True), lambda: c.all_reduce(x, out=Tensor(np.ones(2)))):
+        with pytest.raises(AutogradError) as caught:
+            call()
+        assert str(caught.value) == (
+            "all_reduce: out= and async_op=True are not recorded, and a tensor requires grad; leave them "
+            "out, "
+            "or say no_grad() or x.detach()."
+        )
+    with pytest.raises(AutogradError) as product:
+        c.all_reduce(x, "prod")
+    assert str(product.value) == (
+        "all_reduce with op='prod' has no gradient; use all_gather, and reduce along a dim."
+    )
+    with pytest.raises(AutogradError) as extreme:
+        c.reduce_scatter(x, "max")
+    assert str(extreme.value) == (
+        "reduce_scatter with op='max' has no gradient; use all_reduce for min and max, or all_gather and "
+        "reduce along a dim."
+    )
+    with pytest.raises(DTypeError) as mixed:
+        c.all_reduce(Tensor(np.ones(2)), out=np.ones(2))  # type: ignore[call-overload]
+    assert str(mixed.value) == (
+        "all_reduce: x and out must both be Tensors, or both arrays; one is ndarray, so give the .data of "
+        "the other."
+    )
