@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Ended", "clean_environment", "execute"]
+__all__ = ["Ended", "all_gone", "clean_environment", "execute", "without_warning"]
 
 LONGEST_SECONDS = 60.0
 
@@ -66,3 +66,13 @@ def execute(command: Sequence[object], folder: Path, stdin: str = "", **environm
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+
+def all_gone(pids: Sequence[str], seconds: float = 3.0) -> bool:
+    """Whether none of these processes is left, after a short while."""
+    end = time.monotonic() + seconds
+    while any(Path("/proc", pid).exists() for pid in pids):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.command import Ended, clean_environment, without_warning
+from harness.command import Ended, all_gone, clean_environment, without_warning
 
 Script = Callable[[str], Path]
 Run = Callable[..., Ended]
@@ -247,16 +247,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Job]]:
     for job in jobs:
         job.process.kill()
         job.process.communicate()
-
-
-def all_gone(pids: list[str], seconds: float = 3.0) -> bool:
-    """Whether none of these processes is left, after a short while."""
-    end = time.monotonic() + seconds
-    while any(Path("/proc", pid).exists() for pid in pids):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 WAIT = """
