@@ -2,7 +2,7 @@
 
 Three things take turns: steps that average their gradients, steps that do not (``no_sync``), and an
 all-reduce of as many numbers as there are gradients, alone. What the first takes more than the second
-is the communication that shows; what the third takes is what there is to hide.
+is the communication that shows; the third is what there was to hide.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from contest.options import parser, peer_present, positive, result, write
-from contest.rounds import Rounds
+from contest.rounds import Rounds, ratio
 from contest.task import FULL, TINY
 from contest.team import Side, Team
 from table import Result
@@ -56,18 +56,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             for side, team in teams.items():
                 for what, measure in measures(team, options.steps).items():
                     took.setdefault((what, side), []).append(measure())
-    shown: dict[Side, float] = {}
+    cost: dict[Side, float] = {}
     alone: dict[Side, float] = {}
     for side in sides:
-        rounds = {what: Rounds(took[what, side]) for what in (AVERAGED, LOCAL, LONE)}
-        for what, one in rounds.items():
-            print(f"{side}: {what} {one.show('ms')}")
-        shown[side] = rounds[AVERAGED].median - rounds[LOCAL].median
-        alone[side] = rounds[LONE].median
-        print(f"{side}: {shown[side]:.4g} ms of communication show, of {alone[side]:.4g} ms")
+        averaged, local, lone = (Rounds(took[what, side]) for what in (AVERAGED, LOCAL, LONE))
+        for what, rounds in ((AVERAGED, averaged), (LOCAL, local), (LONE, lone)):
+            print(f"{side}: {what} {rounds.show('ms')}")
+        print(f"{side}: a step over one without communication {ratio(averaged, local)}")
+        cost[side], alone[side] = averaged.median / local.median, lone.median
     where = f"DDP, {options.ranks} ranks"
     lines: list[Result] = [
-        result(f"{where}: communication that shows", "ms", shown["ours"], shown.get("torch")),
+        result(f"{where}: step over one without communication", "x", cost["ours"], cost.get("torch")),
         result(f"{where}: all-reduce of the gradients alone", "ms", alone["ours"], alone.get("torch")),
     ]
     write(options, lines)
