@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class MatMul(Function):
     def forward(ctx: Context, a: Array, b: Array) -> Array:
         ctx.save(a, b)
         if b.ndim == 2 and a.ndim > 2:  # one large product instead of many small ones
-            rows = np.matmul(np.reshape(a, (-1, a.shape[-1])), b)
+            rows = np.matmul(_rows(a), b)
             return np.reshape(rows, (*a.shape[:-1], b.shape[-1]))
         return np.matmul(a, b)
 
@@ -40,11 +41,11 @@ class MatMul(Function):
         if a.ndim == 1 or b.ndim == 1:
             return _vector_backward(ctx, g, a, b)
         if b.ndim == 2 and a.ndim > 2:
-            rows, out = np.reshape(g, (-1, g.shape[-1])), ctx.into[1]
+            rows, out = _rows(g), ctx.into[1]
             if ctx.need[0]:
                 da = np.reshape(np.matmul(rows, np.swapaxes(b, 0, 1)), a.shape)
             if ctx.need[1]:
-                db = np.matmul(np.swapaxes(np.reshape(a, (-1, a.shape[-1])), 0, 1), rows, out=out)
+                db = np.matmul(np.swapaxes(_rows(a), 0, 1), rows, out=out)
             return da, db
         if ctx.need[0]:
             da = np.matmul(g, np.swapaxes(b, -1, -2))
@@ -78,7 +79,7 @@ class Linear(Function):
     @staticmethod
     def forward(ctx: Context, x: Array, weight: Array, bias: Array | None) -> Array:
         ctx.save(x if ctx.need[1] else None, weight if ctx.need[0] else None)
-        rows = np.reshape(x, (-1, x.shape[-1]))
+        rows = _rows(x)
         out = np.matmul(rows, np.swapaxes(weight, 0, 1))
         if bias is not None:
             out += bias
@@ -87,13 +88,18 @@ class Linear(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         x, weight = ctx.saved
-        rows = np.reshape(g, (-1, g.shape[-1]))
+        rows = _rows(g)
         dx = dweight = dbias = None
         if ctx.need[0]:
             dx = np.reshape(np.matmul(rows, weight), (*g.shape[:-1], weight.shape[1]))
         if ctx.need[1]:
-            inputs = np.reshape(x, (-1, x.shape[-1]))
+            inputs = _rows(x)
             dweight = np.matmul(np.swapaxes(rows, 0, 1), inputs, out=ctx.into[1])
         if ctx.need[2]:
             dbias = np.sum(rows, axis=0, out=ctx.into[2])
         return dx, dweight, dbias
+
+
+def _rows(a: Array) -> Array:
+    """Merge all dims but the last; written out, since -1 is ambiguous where the last has size 0."""
+    return np.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
