@@ -114,19 +114,18 @@ def plan_job(
 
 def _refuse_nested(environ: Mapping[str, str]) -> None:
     around = launcher_environment(environ)
+    if around is None or around.size == 1:
+        return  # a world of one may start others: nobody else would start them too
     if "SHARDWISE_RUN_ID" in environ:
-        place = "" if around is None else f" (rank {around.rank} of {around.size})"
         raise LaunchError(
-            f"this process is already a rank of a shardwise job{place}, and a rank cannot start ranks. "
-            "Ranks as threads of one process can be nested: transport='threads'. In a script that calls "
-            "spawn, the call belongs under `if __name__ == '__main__':`"
+            f"this process is already rank {around.rank} of {around.size} of a shardwise job, and a rank "
+            "cannot start ranks that are processes; ranks as threads it can: spawn(fn, transport='threads')"
         )
-    if around is not None and around.size > 1:
-        raise LaunchError(
-            f"this process is already rank {around.rank} of {around.size}, started by {around.launcher}: use "
-            "either that launcher (with `python script.py`) or `shardwise run`, not one inside the other. If "
-            "its variables are left over from something else, unset them"
-        )
+    raise LaunchError(
+        f"this process is already rank {around.rank} of {around.size}, started by {around.launcher}: use "
+        "either that launcher (with `python script.py`) or `shardwise run`, not one inside the other. If "
+        "its variables are left over from something else, unset them"
+    )
 
 
 def _cores(count: int) -> str:

@@ -236,7 +236,19 @@ def test_no_job_inside_a_job(script: Script, run: Run) -> None:
     (path.parent / "other.py").write_text("print('never')")
     done = run("-n", 2, path)
     assert "never" not in done.out
-    assert "[r1] shardwise run: this process is already a rank of a shardwise job (rank 1 of 2)" in done.err
+    assert (
+        "[r1] shardwise run: this process is already rank 1 of 2 of a shardwise job, and a rank" in done.err
+    )
+
+
+def test_a_world_of_one_may_start_a_job(script: Script, run: Run) -> None:
+    path = script(f"""
+        import subprocess, sys
+        subprocess.run([{sys.executable!r}, "-m", "shardwise", "run", "-n", "2", "other.py"], check=True)
+    """)
+    (path.parent / "other.py").write_text("import os; print(os.environ['WORLD_SIZE'])")
+    done = run(path)
+    assert (done.code, done.lines_of(0), done.lines_of(1)) == (0, ["2"], ["2"])
 
 
 def test_version() -> None:
