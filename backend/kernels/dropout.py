@@ -57,4 +57,4 @@ def _dropout_backward(g: Array, mask: Array, p: float) -> Array:
 
 
 dropout_forward = Kernel(_dropout_forward, f"{_FUSED}:dropout_forward", arrays=1)
-dropout_backward = Kernel(_dropout_backward, f"{_FUSED}:dropout_backward", arrays=2)
+dropout_backward = Kernel(_dropout_backward, f"{_FUSED}:dropout_backward", arrays=2, integer="mask")

@@ -6,20 +6,28 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array
-from shardwise.backend.errors import IndexRangeError, ShapeError
+from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.kernels.kernel import Kernel
 
 __all__ = ["check_rows", "embedding_backward"]
 
 
 def check_rows(name: str, index: Array, rows: int) -> None:
-    """Raise if `index` points outside a table of `rows` rows (looked at on the CPU only).
+    """Raise if `index` holds no integers, or points outside a table of `rows` rows.
+
+    Values are looked at on the CPU only: a GPU would have to wait for the answer.
 
     Raises
     ------
+    DTypeError
+        If the dtype is not an integer one.
     IndexRangeError
         Says, in the name of `name`, which entry is the first.
     """
+    if index.dtype.kind not in "iu":
+        raise DTypeError(
+            f"{name}: wanted integers as indices, got {index.dtype}. Convert them with astype(numpy.int64)."
+        )
     if type(index) is not np.ndarray or index.size == 0:
         return
     if int(index.min()) >= 0 and int(index.max()) < rows:
@@ -51,6 +59,8 @@ def _embedding_backward(g: Array, index: Array, rows: int) -> Array:
 
     Raises
     ------
+    DTypeError
+        If `index` does not hold integers.
     ShapeError
         If `g` does not have `index`'s shape and one dim more.
     IndexRangeError
@@ -66,5 +76,8 @@ def _embedding_backward(g: Array, index: Array, rows: int) -> Array:
 
 
 embedding_backward = Kernel(
-    _embedding_backward, "shardwise.backend.kernels.embedding_cpu:embedding_backward", arrays=2
+    _embedding_backward,
+    "shardwise.backend.kernels.embedding_cpu:embedding_backward",
+    arrays=2,
+    integer="index",
 )

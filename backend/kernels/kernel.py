@@ -6,6 +6,7 @@ import functools
 import inspect
 import logging
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,8 +33,8 @@ class Kernel(Generic[P, R]):
     """A formula that runs on every kind of array, and fused code for NumPy arrays.
 
     The plain formula is the definition. The fused version is chosen when every array argument is
-    exactly a ``numpy.ndarray`` (no subclass), all floating ones share one dtype, and that is float32
-    or float64. Everything else, and a machine without numba, gets the plain formula.
+    exactly a ``numpy.ndarray`` (no subclass) and all share one dtype, float32 or float64, but for those
+    that are named in `integer`. Everything else, and a machine without numba, gets the plain formula.
 
     NumPy arrays of float16 or bfloat16 are worked on in float32 and the results rounded back, since
     sums in eight or eleven bits are worth nothing, and NumPy's promotion of bfloat16 would give float32.
@@ -47,6 +48,8 @@ class Kernel(Generic[P, R]):
         use, since numba is slow to import. It takes the same arguments.
     arrays : int
         How many leading parameters are arrays (or None where the formula allows it).
+    integer : str, optional
+        The name of the one array that holds integers or booleans (labels, indices, a mask).
     in_place : int, default 0
         How many leading arrays are written; the fused version takes them only if they are
         C-contiguous, aligned and writeable, because a contiguous copy would get the result instead.
@@ -67,6 +70,7 @@ class Kernel(Generic[P, R]):
         plain: Callable[P, R],
         fused: str,
         arrays: int,
+        integer: str = "",
         in_place: int = 0,
         statistics: int = 0,
     ) -> None:
@@ -77,7 +81,10 @@ class Kernel(Generic[P, R]):
         self._arrays = arrays
         self._in_place = in_place
         self._statistics = statistics
-        self._array_names = frozenset(list(inspect.signature(plain).parameters)[:arrays])
+        names = list(inspect.signature(plain).parameters)[:arrays]
+        self._array_names = frozenset(names)
+        self._integer = integer
+        self._integer_at = names.index(integer) if integer else sys.maxsize
         self._fused: Callable[P, R] | None = None
         self._reason = ""
 
@@ -101,8 +108,8 @@ class Kernel(Generic[P, R]):
         return self._fused
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        arrays = self._arrays_of(args, kwargs)
-        if _fit(arrays) and not self._reason and not _plain_only.get():
+        arrays, labels = self._arrays_of(args, kwargs)
+        if _fit(arrays, labels) and not self._reason and not _plain_only.get():
             written = arrays[: self._in_place]
             if all(isinstance(array, np.ndarray) and array.flags.carray for array in written):
                 try:
@@ -118,12 +125,21 @@ class Kernel(Generic[P, R]):
         result: R = _narrowed(wide, narrow, self._statistics)
         return result
 
-    def _arrays_of(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> list[object]:
+    def _arrays_of(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> tuple[list[object], object]:
+        """The floating arrays that were given, and the integer one, or None."""
         arrays = [array for array in args[: self._arrays] if array is not None]
-        if kwargs:
-            named = [value for name, value in kwargs.items() if name in self._array_names]
-            arrays += [array for array in named if array is not None]
-        return arrays
+        labels: object = None
+        if self._integer_at < len(args):
+            labels = args[self._integer_at]
+            arrays = [array for array in arrays if array is not labels]
+        for name in kwargs.keys() & self._array_names:
+            if name == self._integer:
+                labels = kwargs[name]
+            elif kwargs[name] is not None:
+                arrays.append(kwargs[name])
+        return arrays, labels
 
     def _load(self) -> None:
         try:
@@ -142,19 +158,20 @@ def _as_array(result: object) -> Any:
     return np.asarray(result) if isinstance(result, np.generic) else result
 
 
-def _fit(arrays: list[object]) -> bool:
+def _fit(arrays: list[object], labels: object) -> bool:
     """Whether all are exactly NumPy's, and the floating ones have one dtype that is fused."""
+    if labels is not None and (type(labels) is not np.ndarray or labels.dtype.kind not in "iub"):
+        return False
     floating: np.dtype[np.generic] | None = None
     for array in arrays:
         if type(array) is not np.ndarray:
             return False
         dtype = array.dtype
-        if dtype in _FUSED_TYPES:
-            if floating is None:
-                floating = dtype
-            elif dtype != floating:
+        if floating is None:
+            if dtype not in _FUSED_TYPES:
                 return False
-        elif dtype.kind not in "iub":
+            floating = dtype
+        elif dtype != floating:
             return False
     return True
 
@@ -167,7 +184,7 @@ def _narrow_dtype(arrays: list[object]) -> np.dtype[np.generic] | None:
             return None
         if array.dtype.name in _NARROW:
             narrow = narrow or array.dtype
-        elif array.dtype.kind not in "iub" and array.dtype != np.float32:
+        elif array.dtype != np.float32:
             return None
     return narrow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.errors import IndexRangeError, ShapeError
+from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.kernels.kernel import Kernel
 
 __all__ = ["check_labels", "cross_entropy_backward", "cross_entropy_forward"]
@@ -22,9 +22,16 @@ def check_labels(logits: Array, target: Array, ignore_index: int) -> None:
     ------
     ShapeError
         If the shapes are not (rows, classes) and (rows,).
+    DTypeError
+        If the labels are not integers.
     IndexRangeError
         If a label is neither in ``[0, classes)`` nor `ignore_index`.
     """
+    if target.dtype.kind not in "iu":
+        raise DTypeError(
+            f"cross_entropy: wanted integers as labels, got {target.dtype}. Convert them with "
+            "astype(numpy.int64)."
+        )
     if logits.ndim != 2 or target.shape != logits.shape[:1]:
         raise ShapeError(
             "cross_entropy: wanted logits of shape (rows, classes) and a target of shape (rows,), got "
@@ -61,7 +68,7 @@ def _cross_entropy_forward(logits: Array, target: Array, ignore_index: int) -> t
 
     Raises
     ------
-    ShapeError, IndexRangeError
+    ShapeError, DTypeError, IndexRangeError
         See :func:`check_labels`.
     """
     check_labels(logits, target, ignore_index)
@@ -108,6 +115,8 @@ def _cross_entropy_backward(
 
 
 cross_entropy_forward = Kernel(
-    _cross_entropy_forward, f"{_FUSED}:cross_entropy_forward", arrays=2, statistics=1
+    _cross_entropy_forward, f"{_FUSED}:cross_entropy_forward", arrays=2, integer="target", statistics=1
 )
-cross_entropy_backward = Kernel(_cross_entropy_backward, f"{_FUSED}:cross_entropy_backward", arrays=4)
+cross_entropy_backward = Kernel(
+    _cross_entropy_backward, f"{_FUSED}:cross_entropy_backward", arrays=4, integer="target"
+)

@@ -5,11 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.kernel import Kernel
 
-__all__ = ["layer_norm_backward", "layer_norm_forward"]
+__all__ = ["check_parameters", "layer_norm_backward", "layer_norm_forward"]
 
 _FUSED = "shardwise.backend.kernels.norm_cpu"
+
+
+def check_parameters(x: Array, weight: Array | None, bias: Array | None) -> None:
+    """Raise ShapeError unless `weight` and `bias` have one element per feature of `x`."""
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(value.shape) != tuple(x.shape[-1:]):
+            raise ShapeError(
+                f"layer_norm: {name} has shape {tuple(value.shape)}, and the input {tuple(x.shape)}; "
+                f"wanted {tuple(x.shape[-1:])}."
+            )
 
 
 def _layer_norm_forward(
@@ -30,10 +41,16 @@ def _layer_norm_forward(
     mean, rstd : arrays of shape ``x.shape[:-1]``
         The rows' means and reciprocal standard deviations, for the backward.
 
+    Raises
+    ------
+    ShapeError
+        If `weight` or `bias` does not fit the last dim.
+
     References
     ----------
     J. L. Ba, J. R. Kiros, G. E. Hinton, "Layer normalization", arXiv:1607.06450.
     """
+    check_parameters(x, weight, bias)
     mean = np.mean(x, axis=-1, keepdims=True)
     centred = x - mean
     rstd = 1.0 / np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True) + eps)

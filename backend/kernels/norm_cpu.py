@@ -10,6 +10,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.contiguous import as_rows, contiguous
 from shardwise.backend.kernels.jit import float64, fused, read, write
+from shardwise.backend.kernels.norm import check_parameters
 
 __all__ = ["layer_norm_backward", "layer_norm_forward"]
 
@@ -21,10 +22,11 @@ _BLOCK = 128
 def layer_norm_forward(
     x: Array, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
+    check_parameters(x, weight, bias)
     rows = as_rows(x)
     count = len(rows)
-    scale = _parameter("weight", weight, 1.0, rows)
-    shift = _parameter("bias", bias, 0.0, rows)
+    scale = _parameter(weight, 1.0, rows)
+    shift = _parameter(bias, 0.0, rows)
     y = np.empty_like(rows)
     mean, rstd = np.empty(count, x.dtype), np.empty(count, x.dtype)
     _forward(rows, scale, shift, eps, y, mean, rstd)
@@ -40,9 +42,10 @@ def layer_norm_backward(
             f"layer_norm_backward: the gradient has shape {g.shape}, and the input {x.shape}; "
             "wanted the same."
         )
+    check_parameters(x, weight, None)
     rows = as_rows(x)
     count, features = rows.shape
-    scale = _parameter("weight", weight, 1.0, rows)
+    scale = _parameter(weight, 1.0, rows)
     if mean is None or rstd is None:
         mean, rstd = np.empty(count, x.dtype), np.empty(count, x.dtype)
         _statistics(rows, eps, mean, rstd)
@@ -54,16 +57,8 @@ def layer_norm_backward(
     return dx.reshape(x.shape), dweight, dbias
 
 
-def _parameter(name: str, value: Array | None, default: float, rows: Array) -> Array:
-    features = rows.shape[1]
-    if value is None:
-        return np.full(features, default, rows.dtype)
-    if value.shape != (features,):
-        raise ShapeError(
-            f"layer_norm: {name} has shape {value.shape}, and the input's last dim {features} elements; "
-            f"wanted ({features},)."
-        )
-    return contiguous(value)
+def _parameter(value: Array | None, default: float, rows: Array) -> Array:
+    return np.full(rows.shape[1], default, rows.dtype) if value is None else contiguous(value)
 
 
 @fused(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -180,3 +181,18 @@ def test_kernels_do_not_compile_for_other_types() -> None:
         twice(np.arange(6, dtype=np.float32)[::2], y)
     with pytest.raises(TypeError, match="No matching definition"):
         twice(x, np.empty(3))
+
+
+def test_threads_that_meet_at_the_first_use() -> None:
+    @jit.fused(lambda real: (jit.read(real, 1), jit.write(real, 1)))
+    def thrice(x: np.ndarray, y: np.ndarray) -> None:
+        for i in range(x.size):
+            y[i] = x[i] + x[i] + x[i]
+
+    def use(rank: int) -> list[float]:
+        x, y = np.full(3, rank, np.float32), np.empty(3, np.float32)
+        thrice(x, y)
+        return y.tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(use, range(4))) == [[3.0 * rank] * 3 for rank in range(4)]

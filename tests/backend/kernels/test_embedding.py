@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardwise.backend.errors import IndexRangeError, ShapeError
+from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.kernels.embedding import embedding_backward
 from tolerance import assert_close
 
@@ -58,3 +58,10 @@ def test_shapes_that_do_not_fit(plain: bool) -> None:
     kernel = embedding_backward.plain if plain else embedding_backward.fused
     with pytest.raises(ShapeError, match=r"the index has shape \(4,\), so the gradient should have"):
         kernel(np.ones((3, 2), np.float32), np.zeros(4, np.int64), 5)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_indices_that_are_no_integers(plain: bool) -> None:
+    kernel = embedding_backward.plain if plain else embedding_backward
+    with pytest.raises(DTypeError, match=r"^embedding_backward: wanted integers as indices, got float32\."):
+        kernel(np.ones((3, 2), np.float32), np.zeros(3, np.float32), 5)

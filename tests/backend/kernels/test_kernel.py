@@ -37,7 +37,7 @@ def broken(x: np.ndarray, y: np.ndarray | None = None, factor: float = 1.0) -> n
     raise FusedUnavailableError("this machine is odd")
 
 
-def kernel_of(fused: object = fused_formula, **options: int) -> Kernel[..., np.ndarray]:
+def kernel_of(fused: object = fused_formula, **options: object) -> Kernel[..., np.ndarray]:
     kernel = Kernel(formula, "no.such.module:f", arrays=2, **options)
     kernel._fused = fused  # what loading by name would have set
     return kernel
@@ -58,14 +58,7 @@ X32, X64 = np.ones(3, np.float32), np.ones(3, np.float64)
 
 def test_numpy_arrays_of_one_precision_are_fused() -> None:
     kernel = kernel_of()
-    for arguments in (
-        (X32,),
-        (X64,),
-        (X32, None),
-        (X32, X32),
-        (X64, np.ones(3, np.int8)),
-        (np.ones(3, bool), X32),
-    ):
+    for arguments in ((X32,), (X64,), (X32, None), (X32, X32)):
         assert way(kernel, *arguments) == "fused"
     assert way(kernel, X32, y=X32) == "fused"
     assert way(kernel, x=X32, factor=2.0) == "fused"
@@ -80,6 +73,9 @@ def test_all_else_gets_the_formula() -> None:
         (X32.astype(">f4"),),
         (X32.astype(np.complex64),),
         (X32.astype(np.longdouble),),
+        (np.ones(3, np.int64),),
+        (X32, np.ones(3, np.int8)),
+        (np.ones(3, bool), X32),
         (2.0,),
         (np.float32(2.0),),
         (ShapeArray(3),),
@@ -88,6 +84,23 @@ def test_all_else_gets_the_formula() -> None:
         assert way(kernel, *arguments) == "plain"
     assert way(kernel, X32, y=X64) == "plain"
     assert way(kernel, X32, y=ShapeArray(3)) == "plain"
+
+
+def test_labels_are_integers_of_any_kind() -> None:
+    kernel = kernel_of(integer="y")
+    for labels in (np.ones(3, np.int8), np.ones(3, np.uint64), np.ones(3, bool)):
+        assert way(kernel, X32, labels) == way(kernel, X32, y=labels) == "fused"
+    for other in (X32, ShapeArray(3, np.int64), np.ones(3, np.int64).view(Subclass)):
+        assert way(kernel, X32, other) == way(kernel, X32, y=other) == "plain"
+    assert way(kernel, np.ones(3, np.int64), np.ones(3, np.int64)) == "plain"
+
+
+def test_integers_are_promoted_by_the_formula() -> None:
+    for kernel in KERNELS:
+        if kernel.name in ("erf", "gelu_forward", "gelu_tanh_forward", "softmax_forward"):
+            x = np.array([[1, 2, 5]])
+            np.testing.assert_allclose(kernel(x), kernel(x.astype(np.float64)), rtol=1e-14)
+            assert kernel(x).dtype == np.float64
 
 
 def test_arrays_that_are_written_must_be_writeable_as_they_are() -> None:
@@ -175,6 +188,51 @@ def test_results_are_arrays_even_without_dims() -> None:
                 with plain_formulas():
                     assert type(kernel(x)) is np.ndarray
                 assert type(kernel(x)) is np.ndarray
+
+
+M, V, H = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.ones((1, 4, 2), np.float32)
+LABELS, ROWS = np.array([0, 2]), np.ones(2, np.float32)
+ARGUMENTS: dict[str, tuple[object, ...]] = {
+    "erf": (M,),
+    "gelu_forward": (M,),
+    "gelu_backward": (M, M),
+    "gelu_tanh_forward": (M,),
+    "gelu_tanh_backward": (M, M),
+    "layer_norm_forward": (M, V, None, 1e-5),
+    "layer_norm_backward": (M, M, None, ROWS, ROWS, 1e-5),
+    "softmax_forward": (M,),
+    "softmax_backward": (M, M),
+    "log_softmax_forward": (M,),
+    "log_softmax_backward": (M, M),
+    "attention_forward": (H, H, H, 0.5, True),
+    "attention_backward": (H, H, H, H, None, None, 0.5, True),
+    "cross_entropy_forward": (M, LABELS, -1),
+    "cross_entropy_backward": (ROWS, M, LABELS, None, -1),
+    "dropout_forward": (M, 0.5, 1, 2, 3),
+    "dropout_backward": (M, M > 0, 0.5),
+    "embedding_backward": (M, LABELS, 5),
+    "adamw_": (M.copy(), M, M.copy(), M.copy(), 0.1, 0.9, 0.99, 1e-8, 0.1, 1.0, 1.0),
+    "column_sum": (M,),
+    "sum_of_squares": (M,),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_an_everyday_call_is_fused(
+    kernel: Kernel[..., object], dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def formula_is_not_wanted(*args: object, **kwargs: object) -> object:
+        raise AssertionError("the plain formula ran")
+
+    monkeypatch.setattr(kernel, "plain", formula_is_not_wanted)
+    arguments = [
+        x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype == np.float32 else x
+        for x in ARGUMENTS[kernel.name]
+    ]
+    kernel(*arguments)
+    names = list(inspect.signature(kernel).parameters)
+    kernel(**dict(zip(names, arguments, strict=False)))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, logsumexp
 
-from shardwise.backend.errors import IndexRangeError, ShapeError
+from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.kernels.kernel import plain_formulas
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
 from tolerance import assert_close, tolerance, widened
@@ -137,6 +137,16 @@ def test_a_label_out_of_range(label: int, plain: bool) -> None:
     assert str(caught.value) == (
         f"cross_entropy: target[1] is {label}, and the logits have 3 classes: wanted 0 to 2, or "
         "ignore_index=-100."
+    )
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_labels_that_are_no_integers(plain: bool) -> None:
+    kernel = cross_entropy_forward.plain if plain else cross_entropy_forward
+    with pytest.raises(DTypeError) as caught:
+        kernel(np.zeros((2, 3), np.float32), np.array([0.0, 1.0]), IGNORE)
+    assert str(caught.value) == (
+        "cross_entropy: wanted integers as labels, got float64. Convert them with astype(numpy.int64)."
     )
 
 

@@ -139,10 +139,11 @@ def test_strided_input() -> None:
 
 def test_bad_shapes() -> None:
     x = np.ones((2, 3), np.float32)
-    with pytest.raises(ShapeError) as caught:
-        layer_norm_forward(x, np.ones(4, np.float32), None, EPS)
-    assert str(caught.value) == (
-        "layer_norm: weight has shape (4,), and the input's last dim 3 elements; wanted (3,)."
-    )
+    for version in (layer_norm_forward.fused, layer_norm_forward.plain):
+        with pytest.raises(ShapeError) as caught:
+            version(x, np.ones(4, np.float32), None, EPS)
+        assert str(caught.value) == "layer_norm: weight has shape (4,), and the input (2, 3); wanted (3,)."
+        with pytest.raises(ShapeError, match=r"layer_norm: bias has shape \(1, 3\), and the input"):
+            version(x, None, np.ones((1, 3), np.float32), EPS)
     with pytest.raises(ShapeError, match=r"the gradient has shape \(2, 4\), and the input \(2, 3\)"):
         layer_norm_backward(np.ones((2, 4), np.float32), x, None, None, None, EPS)
