@@ -27,17 +27,20 @@ __all__ = [
 class Scope:
     """One forward of a root module: who is running, and how often each module has drawn."""
 
-    __slots__ = ("counts", "number", "paths", "stack")
+    __slots__ = ("_paths", "counts", "number", "paths", "stack")
 
     def __init__(self, paths: Callable[[], dict[int, str]], number: int | None = None) -> None:
         self.paths = paths  # gives {id(module): path}; called at the first draw only
+        self._paths: dict[int, str] | None = None
         self.stack: list[Any] = []
         self.counts: dict[str, int] = {}
         self.number = number  # assigned at the first draw, so that forwards that draw nothing don't count
 
     def path(self) -> str:
         """Return the path of the innermost running module."""
-        paths = self.paths()
+        if self._paths is None:
+            self._paths = self.paths()
+        paths = self._paths
         inner: list[str] = []
         for module in reversed(self.stack):
             known = paths.get(id(module))
@@ -158,7 +161,7 @@ def _copy(scope: Scope | None) -> Scope | None:
     if scope is None:
         return None
     copy = Scope(scope.paths, scope.number)
-    copy.stack, copy.counts = list(scope.stack), dict(scope.counts)
+    copy.stack, copy.counts, copy._paths = list(scope.stack), dict(scope.counts), scope._paths
     return copy
 
 

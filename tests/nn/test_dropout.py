@@ -85,3 +85,12 @@ def test_refused() -> None:
         "module "
         "with to()"
     )
+
+
+def test_the_tree_is_walked_once_per_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = nn.Sequential(*(nn.Dropout(0.5) for _ in range(5)))
+    walks = []
+    walk = nn.Module.named_modules
+    monkeypatch.setattr(nn.Module, "named_modules", lambda self: (walks.append(self), walk(self))[1])
+    net(sw.ones(3))
+    assert walks == [net]

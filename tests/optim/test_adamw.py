@@ -205,7 +205,8 @@ def test_states_that_do_not_fit() -> None:
     opt.step()
     before = copy.deepcopy(opt.state_dict())
     assert message(ModuleError, lambda: opt.load_state_dict({"lr": 1})) == (
-        'AdamW: wanted a state_dict() of an optimizer, with "state" and "param_groups"; got a dict of [\'lr\']'
+        'AdamW: wanted a state_dict() of an optimizer, with "state" and "param_groups"; got '
+        "a dict of ['lr']"
     )
     other = optim.AdamW([{"params": [parameter(3)]}, {"params": [parameter(2)]}])
     assert message(ModuleError, lambda: opt.load_state_dict(other.state_dict())) == (
