@@ -16,7 +16,6 @@ from shape_oracle import DTYPES, agree, dtypes, same, shapes
 from shardwise.backend.names import UFUNCS
 from shardwise.backend.shape import ShapeArray
 
-
 UNARY = [name for name in UFUNCS if getattr(np, name).nin == 1]
 
 
