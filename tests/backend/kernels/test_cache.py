@@ -166,6 +166,13 @@ def test_a_kernel_that_cannot_be_compiled_says_so(tmp_path: Path, monkeypatch: p
         assert held  # the failure let go of it
 
 
+@pytest.fixture
+def no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep kernels of the tests, whose sources are in no key, out of the real folder."""
+    monkeypatch.setattr(jit, "cache_directory", lambda key: None)
+
+
+@pytest.mark.usefixtures("no_folder")
 def test_kernels_do_not_compile_for_other_types() -> None:
     @jit.fused(lambda real: (jit.read(real, 1), jit.write(real, 1)))
     def twice(x: np.ndarray, y: np.ndarray) -> None:
@@ -183,6 +190,7 @@ def test_kernels_do_not_compile_for_other_types() -> None:
         twice(x, np.empty(3))
 
 
+@pytest.mark.usefixtures("no_folder")
 def test_threads_that_meet_at_the_first_use() -> None:
     @jit.fused(lambda real: (jit.read(real, 1), jit.write(real, 1)))
     def thrice(x: np.ndarray, y: np.ndarray) -> None:
