@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.reduction import column_sum
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["Linear", "MatMul"]
@@ -96,7 +97,7 @@ class Linear(Function):
             inputs = _rows(x)
             dweight = np.matmul(np.swapaxes(rows, 0, 1), inputs, out=ctx.into[1])
         if ctx.need[2]:
-            dbias = np.sum(rows, axis=0, out=ctx.into[2])
+            dbias = column_sum(rows)
         return dx, dweight, dbias
 
 
