@@ -107,6 +107,18 @@ def test_what_no_sync_used_is_averaged_though_unused_later(view: bool) -> None:
     assert run_threads(one, 3) == [[1.0, 1.0, None]] * 3
 
 
+@pytest.mark.parametrize("view", [True, False])
+def test_what_a_bucket_held_before_does_not_count(view: bool) -> None:
+    def one(rank: int) -> list[float | None]:
+        ddp = DistributedDataParallel(Parts(), find_unused_parameters=True, gradient_as_bucket_view=view)
+        for use in ("ab", "ab" if rank == 1 else "a"):
+            ddp.zero_grad()
+            ddp(sw.tensor(X), use).backward()
+        return grads(ddp)
+
+    assert run_threads(one, 4) == [[1.0, 0.25, None]] * 4
+
+
 @pytest.mark.mpi(min_size=2)
 def test_unused_parameters_under_mpi() -> None:
     ddp = DistributedDataParallel(Parts(), find_unused_parameters=True, bucket_cap_mb=1e-6)
