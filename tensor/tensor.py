@@ -26,13 +26,14 @@ class RemovableHandle:
     """Takes a hook away again: ``handle.remove()``, or leave its ``with`` block."""
 
     def __init__(self, hooks: list[Any], hook: Any) -> None:
-        self._hooks = hooks
+        self._hooks: list[Any] | None = hooks
         self._hook = hook
 
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""
-        if self._hook in self._hooks:
+        if self._hooks is not None:
             self._hooks.remove(self._hook)
+            self._hooks = None
 
     def __enter__(self) -> Self:
         return self

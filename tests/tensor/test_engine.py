@@ -12,6 +12,10 @@ from shardwise.errors import AutogradError, ShapeError
 from shardwise.tensor import GraphTask, Tensor, backward_inputs, current_task, grad
 
 
+def double(g: Tensor) -> Tensor:
+    return g * 2.0
+
+
 def leaf(*values: float) -> Tensor:
     return sw.tensor(list(values), dtype=np.float64, requires_grad=True)
 
@@ -113,6 +117,13 @@ def test_hooks_see_the_complete_gradient_and_may_replace_it() -> None:
     x.grad = None
     (x * 1.0).backward()
     assert x.grad.item() == 1.0
+    first, second = (x.register_hook(double) for _ in range(2))
+    first.remove()
+    first.remove()  # takes away its own registration only, and once
+    x.grad = None
+    (x * 1.0).backward()
+    assert x.grad.item() == 2.0
+    second.remove()
 
 
 def test_post_accumulate_hooks_fire_once_per_backward() -> None:
