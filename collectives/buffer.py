@@ -60,9 +60,12 @@ def output(
         return fresh, lambda: wrap(fresh)
     if out is x and out.shape == shape and out.flags.writeable:
         return out, lambda: wrap(out)
-    check_output(out, shape, x.dtype, lambda: group.where(op))
+    plain = type(out) is np.ndarray and out.shape == shape and out.dtype is x.dtype
+    if not plain or not out.flags.writeable:
+        check_output(out, shape, x.dtype, lambda: group.where(op))
     if out.flags.c_contiguous and out.dtype.isnative:
-        if not np.may_share_memory(out, x):
+        # Two arrays that own their memory are apart, unless they are one; asking NumPy takes longer.
+        if (out.base is None and x.base is None) or not np.may_share_memory(out, x):
             return out, lambda: wrap(out)
         if _same(out, x) and x.flags.writeable:
             return x, lambda: wrap(out)

@@ -152,10 +152,12 @@ class ProcessGroup:
             self.connect()
         seq = self._seq
         self._seq = seq + 1
-        record = Record(op, seq, self.name, self.size, dtype, shape, nbytes, source_line(3), is_implicit())
-        self._ledger.write(record)
+        record = Record(op, seq, self.name, self.size, dtype, shape, nbytes, is_implicit())
         work = Work(self.lane, record, self.transport.rank, self.timeout, lambda: start(self.channel), finish)
         self.lane.submit(work)
+        # Written while the others' parts are on their way: it takes as long as a small operation.
+        record.source = source_line(3)
+        self._ledger.write(record)
         if background and self.transport.progress is not None:
             self.transport.progress.watch(self.lane)
         return work
@@ -167,9 +169,8 @@ class ProcessGroup:
 
         Parameters and result as for `submit`.
         """
-        record = Record(
-            op, self._seq, self.name, self.size, dtype, shape, nbytes, source_line(3), is_implicit()
-        )
+        record = Record(op, self._seq, self.name, self.size, dtype, shape, nbytes, is_implicit())
+        record.source = source_line(3)
         self._seq += 1
         self._ledger.write(record)
         lane = Lane()

@@ -82,7 +82,6 @@ class Record:
         dtype: np.dtype[Any],
         shape: tuple[int, ...],
         nbytes: int,
-        source: str,
         implicit: bool = False,
     ) -> None:
         self.op = op
@@ -92,7 +91,7 @@ class Record:
         self.dtype = dtype
         self.shape = shape
         self.nbytes = nbytes
-        self.source = source
+        self.source = ""  # to be filled in by who writes it
         self.implicit = implicit
         self.start = time.perf_counter()
         self.end = float("nan")

@@ -186,6 +186,12 @@ class MPIChannel:
                 return self._gather_and_combine(x, out, op)
             return Phased(self._exchange_and_combine(x, out, op), self._watch)
         datatype, operation = native
+        then = self._averaging(out) if op == "avg" else None
+        if x.nbytes <= self._chunk:
+            sent = self._in_place if x is out else [x, x.size, datatype]
+            return Issued(
+                [self._comm.Iallreduce(sent, [out, x.size, datatype], operation)], self._watch, then
+            )
         requests = [
             self._comm.Iallreduce(
                 self._in_place if x is out else [piece, piece.size, datatype],
@@ -194,7 +200,7 @@ class MPIChannel:
             )
             for piece, filled in zip(cut(x, self._chunk), cut(out, self._chunk), strict=True)
         ]
-        return Issued(requests, self._watch, self._averaging(out) if op == "avg" else None)
+        return Issued(requests, self._watch, then)
 
     def all_gather(self, x: Array, out: Array) -> Issued:
         sent, rows = as_bytes(x), _rows(out)

@@ -17,7 +17,7 @@ __all__ = ["Progress"]
 # Seconds between two rounds of tests: short after something has ended, longer the longer nothing has.
 _SHORTEST = 50e-6
 _LONGEST = 1e-3
-_GROWTH = 1.1
+_GROWTH = 1.3
 
 
 class Progress:

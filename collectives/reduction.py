@@ -33,6 +33,8 @@ _NARROW = frozenset(
     )
 )
 
+_BLOCK = 1 << 14  # elements
+
 _FORMULAS: Mapping[str, np.ufunc] = MappingProxyType(
     {
         "sum": np.add,
@@ -123,19 +125,30 @@ def combine(parts: Sequence[Array], op: ReduceOp, out: Array) -> None:
     out : array
         Filled with the result. It may be one of the first two parts; it must not overlap the others.
     """
-    formula = _FORMULAS[op]
-    narrow = out.dtype in _NARROW
     # Overflow to infinity is a value here, as it is in MPI and NCCL, and not a warning on one rank.
     with np.errstate(all="ignore"):
-        total = np.empty(out.shape, np.float32) if narrow else out
-        wide = [part.astype(np.float32) for part in parts] if narrow else parts
-        if len(wide) == 1:
-            np.copyto(total, wide[0])
-        else:
-            formula(wide[0], wide[1], out=total)
-        for part in wide[2:]:
-            formula(total, part, out=total)
-        if op == "avg":
-            total /= len(parts)
-        if narrow:
-            out[...] = total
+        if out.dtype not in _NARROW:
+            _fold(parts, op, out)
+            return
+        # In blocks, so that the wide copies stay in a cache.
+        flat, flat_parts = out.reshape(-1), [part.reshape(-1) for part in parts]
+        wide = [np.empty(min(_BLOCK, flat.size), np.float32) for _ in parts]
+        for begin in range(0, flat.size, _BLOCK):
+            block = flat[begin : begin + _BLOCK]
+            for room, part in zip(wide, flat_parts, strict=True):
+                np.copyto(room[: block.size], part[begin : begin + _BLOCK])
+            blocks = [room[: block.size] for room in wide]
+            _fold(blocks, op, blocks[0])
+            np.copyto(block, blocks[0], casting="unsafe")
+
+
+def _fold(parts: Sequence[Array], op: ReduceOp, out: Array) -> None:
+    formula = _FORMULAS[op]
+    if len(parts) == 1:
+        np.copyto(out, parts[0])
+    else:
+        formula(parts[0], parts[1], out=out)
+    for part in parts[2:]:
+        formula(out, part, out=out)
+    if op == "avg":
+        np.divide(out, len(parts), out=out)

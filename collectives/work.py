@@ -101,9 +101,11 @@ class Work(Generic[T]):
             If the operation itself failed.
         """
         if not self._done:
-            self._attend(self.timeout if timeout is None else timeout)
+            self._lane.advance()
+            if not self._done:
+                self._attend(self.timeout if timeout is None else timeout)
         if self._error is not None:
-            raise self._error
+            raise self._failure(self._error)
         return self._result
 
     def issue(self) -> None:
@@ -131,17 +133,21 @@ class Work(Generic[T]):
 
     def _end(self, error: Exception | None) -> None:
         self.record.end = perf_counter()
-        if error is not None and not isinstance(error, ShardwiseError):
+        self._error = error
+        self._start = self._finish = self.pending = None
+        self._done = True
+
+    def _failure(self, error: Exception) -> Exception:
+        """Give an error of ours, made once, that says which operation failed."""
+        if not isinstance(error, ShardwiseError):
             record = self.record
             failure = CollectiveError(
                 f"rank {self.rank}: {record.op} #{record.seq} of {record.group}, called at {record.source}, "
                 f"failed with {type(error).__name__}: {error}"
             )
             failure.__cause__ = error
-            error = failure
-        self._error = error
-        self._start = self._finish = self.pending = None
-        self._done = True
+            self._error = error = failure
+        return error
 
     def _attend(self, timeout: float) -> None:
         lane = self._lane

@@ -133,11 +133,12 @@ class World:
             seq = self._messages
             self._messages = seq + 1
         name = f"{self.rank} -> {peer}" if op.startswith("send") else f"{peer} -> {self.rank}"
-        record = Record(op, seq, name, 2, dtype, shape, nbytes, source_line(3), is_implicit())
-        self.ledger.write(record)
+        record = Record(op, seq, name, 2, dtype, shape, nbytes, is_implicit())
         lane = Lane(self.transport.lock)
         work = Work(lane, record, self.rank, self.timeout, lambda: start(self.transport), finish)
         lane.submit(work)
+        record.source = source_line(3)
+        self.ledger.write(record)
         if background and self.transport.progress is not None:
             self.transport.progress.watch(lane)
         return work

@@ -289,7 +289,9 @@ def test_no_mpi(missing: str) -> None:
 
 
 def is_mpich() -> bool:
-    text = "import mpi4py\nmpi4py.rc.initialize = False\nfrom mpi4py import MPI\nprint(MPI.Get_library_version())"
+    text = (
+        "import mpi4py; mpi4py.rc.initialize = False; import mpi4py.MPI as m; print(m.Get_library_version())"
+    )
     command = [sys.executable, "-c", text]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
     return "MPICH" in done.stdout
