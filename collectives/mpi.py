@@ -23,7 +23,8 @@ from shardwise.backend.errors import CollectiveError, CollectiveMismatchError, L
 from shardwise.collectives.abort import Guard
 from shardwise.collectives.blas import allowed_cores, limit_blas, share_of_cores
 from shardwise.collectives.detect import LauncherEnvironment
-from shardwise.collectives.mpi_channel import CHUNK, Issued, MPIChannel, Natives, Watch, as_bytes, cut
+from shardwise.collectives.mpi_channel import CHUNK, Issued, MPIChannel, Watch, as_bytes, cut
+from shardwise.collectives.mpi_native import Natives
 from shardwise.collectives.mpi_start import PATIENCE, start_mpi
 from shardwise.collectives.progress import Progress
 from shardwise.collectives.tag import user_tag
@@ -94,7 +95,7 @@ class MPITransport:
         # MPI that takes one thread at a time gets one: all lanes share this lock.
         self.lock = None if level >= mpi.THREAD_MULTIPLE else threading.Lock()
         self._parallel = level >= mpi.THREAD_MULTIPLE
-        self._hearing = threading.Lock()
+        self._hearing = self.lock or threading.Lock()
         self._heard: dict[int, tuple[float, float, float]] = {}  # rank: what, when it was, when it was heard
         self._announcements: list[tuple[Array, MPI.Request]] = []
         self._asked = 0.0
