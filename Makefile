@@ -37,7 +37,7 @@ check: lint test
 
 lint: $(VENV)/installed.dev
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff check --no-cache .
 	$(VENV)/bin/mypy
 
 bench: $(VENV)/installed.$(if $(PEERS),peers,run)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from shardwise.backend.select import get_backend
 
 from shardwise.backend import random as bits
 from shardwise.backend.array import DTypeLike
 from shardwise.backend.errors import DTypeError
+from shardwise.backend.select import get_backend
 from shardwise.tensor.random import next_draw
 from shardwise.tensor.tensor import Tensor
 

@@ -60,7 +60,7 @@ def python_that(folder: Path, refuses: str) -> str:
             ["check"],
             [
                 ".venv/bin/ruff format --check .",
-                ".venv/bin/ruff check .",
+                ".venv/bin/ruff check --no-cache .",
                 ".venv/bin/mypy",
                 ".venv/bin/python -m pytest",
             ],
