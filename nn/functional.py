@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
@@ -102,8 +103,8 @@ def layer_norm(
     check_dtypes("layer_norm", x=x, weight=weight, bias=bias)
     if len(shape) == 1:
         return norm.LayerNorm.apply(x, weight, bias, eps=eps)
-    flat = x.reshape(*x.shape[: x.ndim - len(shape)], -1)
-    merged = [None if t is None else t.reshape(-1) for t in (weight, bias)]
+    flat = x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape))
+    merged = [None if t is None else t.reshape(math.prod(shape)) for t in (weight, bias)]
     return norm.LayerNorm.apply(flat, *merged, eps=eps).reshape(x.shape)
 
 

@@ -1,35 +1,27 @@
-"""The operators and methods of a tensor, each a call of one `Function`.
+"""The operators and the arithmetic methods of a tensor, each a call of one `Function`.
 
 `Tensor` inherits them. Dims are given as in PyTorch (``dim``, ``keepdim``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from shardwise.backend.array import Array, DTypeLike
-from shardwise.backend.errors import ShapeError
-from shardwise.tensor.ops import activation, arithmetic, comparison, elementary, index, matmul, reduce, view
+from shardwise.backend.array import DTypeLike
+from shardwise.tensor.dim import counted_dim
+from shardwise.tensor.ops import activation, arithmetic, comparison, elementary, matmul, reduce
+from shardwise.tensor.rearrangement import Rearrangement
 
 __all__ = ["Operators"]
 
 Operand = Any  # a tensor, an array or a Python scalar
 
 
-def _ints(values: tuple[Any, ...]) -> tuple[int, ...]:
-    """Accept ``f(2, 3)`` and ``f((2, 3))``."""
-    if len(values) == 1 and not isinstance(values[0], (int, np.integer)):
-        values = tuple(values[0])
-    return tuple(int(v) for v in values)
+class Operators(Rearrangement):
+    """What can be computed with tensors, apart from autograd."""
 
-
-class Operators:
-    """What can be done with a tensor, apart from autograd."""
-
-    data: Array
     __hash__ = object.__hash__
 
     # ---- arithmetic
@@ -210,8 +202,11 @@ class Operators:
         return self._along(activation.LogSoftmax, dim)
 
     def _along(self, function: Any, dim: int) -> Self:
-        last = self.data.ndim - 1
-        if self.data.ndim == 0 or dim in (-1, last):
+        dim, last = counted_dim(function.__name__, dim, self.data.ndim), self.data.ndim - 1
+        if last < 0:
+            alone: Self = function.apply(self.reshape(1))
+            return alone.reshape(())
+        if dim == last:
             result: Self = function.apply(self)
             return result
         moved: Self = function.apply(self.transpose(dim, last))
@@ -279,109 +274,3 @@ class Operators:
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
         """Return the int64 index of the first smallest value along `dim`."""
         return reduce.Argmin.apply(self, dim=dim, keepdim=keepdim)
-
-    # ---- dimensions
-
-    def reshape(self, *shape: Any) -> Self:
-        """Return the elements in another shape; one size may be -1."""
-        return view.Reshape.apply(self, shape=self._full_shape(_ints(shape)))
-
-    view = reshape
-
-    def _full_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        size, known = self.data.size, 1
-        for n in shape:
-            known *= n if n >= 0 else 1
-        free = shape.count(-1)
-        if free == 1 and known and size % known == 0:
-            return tuple(size // known if n == -1 else n for n in shape)
-        if free or known != size:
-            raise ShapeError(
-                f"cannot reshape {self.data.shape} ({size} elements) to {shape}; "
-                "the sizes must multiply to the same number, with at most one -1"
-            )
-        return shape
-
-    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
-        """Return the dims from `start_dim` to `end_dim` merged into one."""
-        shape = self.data.shape or (1,)
-        start, end = start_dim % len(shape), end_dim % len(shape)
-        return self.reshape(*shape[:start], -1, *shape[end + 1 :])
-
-    def permute(self, *dims: Any) -> Self:
-        """Return the dims in another order."""
-        return view.Permute.apply(self, dims=_ints(dims))
-
-    def transpose(self, dim0: int, dim1: int) -> Self:
-        """Return two dims swapped."""
-        order = list(range(self.data.ndim))
-        order[dim0], order[dim1] = order[dim1], order[dim0]
-        return view.Permute.apply(self, dims=tuple(order))
-
-    swapaxes = transpose
-
-    @property
-    def T(self) -> Self:
-        """The dims in reverse order."""
-        return view.Permute.apply(self, dims=tuple(range(self.data.ndim))[::-1])
-
-    @property
-    def mT(self) -> Self:
-        """The last two dims swapped."""
-        return self.transpose(-1, -2)
-
-    def squeeze(self, dim: int | None = None) -> Self:
-        """Return without dims of size one: all of them, or `dim` if it is one."""
-        shape = self.data.shape
-        gone = range(len(shape)) if dim is None else (dim % max(len(shape), 1),)
-        return self.reshape([n for i, n in enumerate(shape) if n != 1 or i not in gone])
-
-    def unsqueeze(self, dim: int) -> Self:
-        """Return with a dim of size one put in at `dim`."""
-        shape = list(self.data.shape)
-        shape.insert(dim % (len(shape) + 1), 1)
-        return self.reshape(shape)
-
-    def expand(self, *shape: Any) -> Self:
-        """Return dims of size one repeated, without copying; -1 keeps a size."""
-        wanted = _ints(shape)
-        have = (1,) * (len(wanted) - self.data.ndim) + self.data.shape
-        return view.Expand.apply(
-            self, shape=tuple(h if n == -1 else n for n, h in zip(wanted, have, strict=True))
-        )
-
-    def split(self, size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        """Return pieces of `size` along `dim` (the last may be smaller), or of the sizes given."""
-        total = self.data.shape[dim]
-        sizes = [min(size, total - i) for i in range(0, total, size)] if isinstance(size, int) else list(size)
-        if sum(sizes) != total:
-            raise ShapeError(f"split sizes {sizes} add up to {sum(sizes)}, but dim {dim} has {total}")
-        pieces: Any = view.Split.apply(self, sizes=tuple(sizes), dim=dim)
-        return tuple(pieces)
-
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
-        """Return at most `chunks` pieces of equal size along `dim`; the last may be smaller."""
-        return self.split(max(1, -(-self.data.shape[dim] // chunks)), dim)
-
-    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """Return the slices along `dim`, without it."""
-        pieces: Any = view.Unbind.apply(self, dim=dim)
-        return tuple(pieces)
-
-    def tril(self, diagonal: int = 0) -> Self:
-        """Return the lower triangle of the last two dims."""
-        return view.Tril.apply(self, k=diagonal)
-
-    def triu(self, diagonal: int = 0) -> Self:
-        """Return the upper triangle of the last two dims."""
-        return view.Triu.apply(self, k=diagonal)
-
-    def __getitem__(self, key: Any) -> Self:
-        plain = index.plain_index(key)
-        if index.is_basic(plain):
-            return index.Slice.apply(self, index=plain)
-        return index.Index.apply(self, index=plain)
-
-    def take_along_dim(self, indices: Operand, dim: int) -> Self:
-        """Return, per position of `indices`, the value that it names along `dim`."""
-        return index.TakeAlong.apply(self, indices, dim=dim)

@@ -149,3 +149,40 @@ def test_the_package_is_also_a_module() -> None:
 
     assert floor.Tensor is Tensor
     assert floor([1.0]).tolist() == [1.0]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "count"),
+    [("unsqueeze", (3,), 3), ("squeeze", (-3,), 2), ("transpose", (0, 2), 2), ("softmax", (2,), 2),
+     ("unbind", (2,), 2), ("chunk", (2, 2), 2), ("flatten", (0, 2), 2)],
+)  # fmt: skip
+def test_a_dim_that_is_not_there_is_named(name: str, args: tuple[int, ...], count: int) -> None:
+    with pytest.raises(
+        ShapeError, match=rf"(?i)^{name}: there is no dim -?\d among {count}; wanted a number"
+    ):
+        getattr(sw.zeros(2, 3), name)(*args)
+
+
+def test_rearrangements_that_cannot_be() -> None:
+    t = sw.zeros(2, 3)
+    for call, message in (
+        (lambda: t.reshape(6, -2), "cannot reshape (2, 3) (6 elements) to (6, -2)"),
+        (lambda: t.flatten(1, 0), "flatten: start_dim=1 lies behind end_dim=0"),
+        (lambda: t.expand(3), "cannot expand (2, 3) to (3,), which has fewer dims"),
+        (lambda: t.split(0), "split: cannot cut shape (2, 3) into pieces of 0"),
+        (lambda: t.chunk(0), "chunk: cannot cut shape (2, 3) into 0 pieces"),
+        (lambda: t.sum().unbind(), "unbind: a tensor without dims has no slices"),
+    ):
+        with pytest.raises(ShapeError) as caught:
+            call()
+        assert message in str(caught.value)
+
+
+def test_tensors_without_elements_or_dims_can_be_rearranged() -> None:
+    empty = sw.zeros(0, 3, 4)
+    assert empty.flatten(1).shape == (0, 12)
+    assert empty.flatten(0, 1).shape == (0, 4)
+    assert sw.nn.functional.layer_norm(empty, (3, 4)).shape == (0, 3, 4)
+    scalar = sw.tensor(2.0)
+    assert scalar.transpose(0, -1).shape == scalar.squeeze(0).shape == scalar.softmax(0).shape == ()
+    assert scalar.unsqueeze(0).shape == scalar.flatten().shape == (1,)
