@@ -70,6 +70,19 @@ def _signature(shapes: tuple[Shape, ...], params: dict[str, object]) -> str:
     return f"{left}->{right or ('[A]' if changed else '')}"
 
 
+def _sent_signature(shapes: tuple[Shape, ...], params: dict[str, object]) -> str:
+    """An array of any shape goes, and a number without dims stands for it."""
+    return f"{''.join(f'[{name}]' for name in _LETTERS[: len(shapes[0])])}->"
+
+
+def _received_signature(shapes: tuple[Shape, ...], params: dict[str, object]) -> str:
+    """What comes has nothing of the input but its place on the tape."""
+    given, shape = len(shapes[0]), params["shape"]
+    count = len(shape) if isinstance(shape, tuple) else 1
+    names = [f"[{name}]" for name in _LETTERS[: given + count]]
+    return f"{''.join(names[:given])}->{''.join(names[given:])}"
+
+
 class AllReduce(Function):
     """Reduce every rank's array, with a gradient for sum, avg, min and max."""
 
@@ -219,7 +232,7 @@ class Scatter(Function):
 class Send(Function):
     """Send an array; the result is a zero without dims whose backward receives the array's gradient."""
 
-    signature = _signature
+    signature = _sent_signature
 
     @staticmethod
     def forward(ctx: Context, x: Array, dst: int, tag: int, kind: Kind) -> Array:
@@ -235,7 +248,7 @@ class Send(Function):
 class Recv(Function):
     """Receive an array; the input only ties it to the tape, and the backward sends the gradient."""
 
-    signature = _signature
+    signature = _received_signature
 
     @staticmethod
     def forward(

@@ -72,7 +72,7 @@ def parse(signature: str) -> Terms:
 
 def _term(text: str, signature: str) -> tuple[Dim, ...]:
     dims, at = [], 0
-    for match in re.finditer(r"\.\.\.|\[([a-z])\]|[a-z]|1", text):
+    for match in re.finditer(r"\.\.\.|\[([A-Za-z])\]|[A-Za-z]|1", text):
         if match.start() != at:
             break
         at = match.end()

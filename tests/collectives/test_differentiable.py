@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from shardwise import collectives as c
 from shardwise.backend.errors import AutogradError, DTypeError
-from shardwise.tensor import Tensor, grad, no_grad
+from shardwise.collectives.differentiable import Recv, Send
+from shardwise.tensor import Function, Tensor, grad, intercept, no_grad
+from shardwise.tensor.signature import FlopCounter, known_shapes
 
 Apply = Callable[[Tensor, int], Tensor | None]
 
@@ -178,6 +181,34 @@ def test_a_number_gathers_and_its_gradient_is_a_number() -> None:
         assert x.grad.item() == [2.0, 20.0][rank]
 
     c.run_threads(body, 2)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_signatures_tell_the_shapes(name: str) -> None:
+    def body(rank: int) -> None:
+        seen = []
+
+        def door(function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+            out = function.apply(*args, **params)
+            seen.append((out.shape, known_shapes(function, (args[0].shape,), params)))
+            return out
+
+        with intercept(door):
+            LINEAR[name](Tensor(np.ones((4, 2)), requires_grad=True), 2)
+        ((shape, (known,)),) = seen
+        assert len(known) == len(shape)
+        assert all(told in (None, n) for told, n in zip(known, shape, strict=True))
+
+    c.run_threads(body, 2)
+
+
+def test_signatures_of_messages() -> None:
+    assert known_shapes(Send, ((3, 4),), {"dst": 0}) == ((),)
+    assert known_shapes(Recv, ((2,),), {"shape": (3, 4)}) == ((None, None),)
+    assert known_shapes(Recv, ((),), {"shape": 3}) == ((None,),)
+    with FlopCounter() as counter:
+        c.all_gather(Tensor(np.ones((3, 4)), requires_grad=True))
+    assert counter.by_op == {"AllGather": 12}
 
 
 def test_what_would_lose_a_gradient_is_refused() -> None:
