@@ -191,9 +191,9 @@ def _loaded(saved: Mapping[str, Any], param: Tensor, where: str) -> dict[str, An
     """Copy what was saved for one parameter, arrays to its device."""
     state: dict[str, Any] = {}
     for key, value in saved.items():
-        if getattr(value, "ndim", 0) == 0:
+        if not hasattr(value, "shape"):
             state[key] = value
-        elif value.shape != param.shape:
+        elif value.shape not in (param.shape, ()):
             raise ModuleError(f"{where}: {key} has shape {value.shape}, but the parameter has {param.shape}")
         else:
             state[key] = tensor(value, device=param.device).data

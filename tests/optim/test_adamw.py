@@ -198,6 +198,17 @@ def test_a_saved_state_continues_to_the_last_bit(dtype: type) -> None:
     assert resumed.state[others[0]]["step"] == 10
 
 
+def test_the_state_of_a_parameter_without_dims_is_copied_too() -> None:
+    p, q = nn.Parameter(np.array(1.0)), nn.Parameter(np.array(1.0))
+    opt, resumed = optim.AdamW([p]), optim.AdamW([q])
+    p.grad = sw.tensor(np.array(2.0))
+    opt.step()
+    resumed.load_state_dict(opt.state_dict())
+    mine, theirs = opt.state[p]["exp_avg"], resumed.state[q]["exp_avg"]
+    assert mine == theirs
+    assert not np.shares_memory(mine, theirs)
+
+
 def test_states_that_do_not_fit() -> None:
     opt = optim.AdamW([parameter(3), parameter(2)])
     for p in opt.param_groups[0]["params"]:
