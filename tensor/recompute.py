@@ -26,7 +26,8 @@ def recompute(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     Parameters
     ----------
     function : callable
-        Must do the same operations each time. Its inputs stay alive until backward.
+        Must do the same operations each time, and ask for no gradients itself. Its inputs stay alive
+        until backward.
     *args, **kwargs
         Passed on.
 
@@ -37,14 +38,23 @@ def recompute(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     Raises
     ------
     AutogradError
-        During backward, if the second run recorded other operations than the first.
+        If `function` asks for gradients, or an input was written in place since; during backward, if
+        the second run recorded other operations than the first.
     """
     mode = current_mode()
     if not mode.grad or mode.saver is not None:  # inside another recompute, that one covers this
         return function(*args, **kwargs)
     saver = _Recomputing(function, args, kwargs)
     with override(saver=saver):
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    saver.complete = True
+    return result
+
+
+_NO_GRADIENTS = (
+    "the function given to recompute() asked for gradients of what it had just computed, whose saved arrays "
+    "are not kept; call grad() or backward() outside of it, or leave recompute() out"
+)
 
 
 class _Harvest:
@@ -60,13 +70,14 @@ class _Harvest:
         node.ctx.saved = ()
 
     def unpack(self, node: Node) -> tuple[Any, ...]:
-        raise AutogradError("backward inside the function given to recompute() is not possible")
+        raise AutogradError(_NO_GRADIENTS)
 
 
 class _Recomputing:
     """Holds the place of the arrays that the nodes of one block would have saved."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.complete = False  # whether the first run has ended
         self._call = (function, args, kwargs)
         self._context: Context = copy_context()
         self._random = random.snapshot()
@@ -87,6 +98,8 @@ class _Recomputing:
             node.saver = self
 
     def unpack(self, node: Node) -> tuple[Any, ...]:
+        if not self.complete:
+            raise AutogradError(_NO_GRADIENTS)
         place = self._places[node]
         if place not in self._waiting:
             self._run_again()

@@ -11,7 +11,7 @@ import shardwise as sw
 from shardwise import nn
 from shardwise.errors import AutogradError
 from shardwise.nn import functional as F
-from shardwise.tensor import backward_inputs, gradcheck, gradgradcheck
+from shardwise.tensor import backward_inputs, grad, gradcheck, gradgradcheck
 
 
 def make(*shape: int) -> sw.Tensor:
@@ -133,3 +133,14 @@ def test_dropout_in_a_functional_block() -> None:
     again.sum().backward()
     assert x.grad is not None
     np.testing.assert_array_equal(x.grad.data != 0, plain.data != 0)
+
+
+def test_gradients_inside_the_function_are_refused() -> None:
+    def block(x: sw.Tensor) -> sw.Tensor:
+        (g,) = grad((x * x * x).sum(), x, create_graph=True)
+        return g
+
+    with pytest.raises(
+        AutogradError, match=r"asked for gradients of what it had just computed.*outside of it"
+    ):
+        sw.recompute(block, make(3))
