@@ -156,7 +156,7 @@ class GraphTask:
             return np.add(a, b, out=a), True
         if b_fresh:
             return np.add(a, b, out=b), True
-        return a + b, not self.create_graph
+        return _sum(a, b), not self.create_graph
 
     def _execute(self, node: Node) -> None:
         grads = self._grads.pop(node, None)
@@ -315,10 +315,8 @@ class GraphTask:
             if leaf.grad is None or leaf.grad.data is not grad:
                 leaf.grad = leaf.wrap(grad)
         else:
-            for hook in leaf.hooks or ():
-                changed = hook(grad if self.create_graph else self.wrap(grad))
-                if changed is not None:
-                    grad, fresh = (changed if self.create_graph else changed.data), False
+            if leaf.hooks:
+                grad, fresh = self._through(leaf.hooks, grad, "a leaf"), False  # a hook may keep what it saw
             key = self.captures.get((leaf, 0))
             if key is not None:
                 self.results[key] = grad
@@ -326,7 +324,7 @@ class GraphTask:
             if self.captures:
                 return  # grad(): other leaves are left alone
             self._accumulate(leaf, grad, fresh)
-        for post_hook in leaf.post_hooks or ():
+        for post_hook in tuple(leaf.post_hooks or ()):
             post_hook(leaf)
 
     def _accumulate(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
@@ -344,21 +342,42 @@ class GraphTask:
             np.add(leaf.grad.data, grad, out=leaf.grad.data)
             leaf.grad.version.count += 1
         else:
-            leaf.grad = leaf.wrap(leaf.grad.data + grad)
+            leaf.grad = leaf.wrap(_sum(leaf.grad.data, grad))
+
+    def _through(self, hooks: list[Callable[[Any], Any]], grad: Any, what: str) -> Any:
+        """Show a gradient to hooks, one after the other, each of which may replace it or take itself away."""
+        for hook in tuple(hooks):
+            changed = hook(grad if self.create_graph else self.wrap(grad))
+            if changed is None:
+                continue
+            if not hasattr(changed, "node") or (changed.shape, changed.dtype) != (grad.shape, grad.dtype):
+                got = (
+                    f"a tensor of shape {changed.shape} and {changed.dtype}"
+                    if hasattr(changed, "node")
+                    else f"a {type(changed).__name__}"
+                )
+                raise AutogradError(
+                    f"a hook on {what} must return None or a tensor like the gradient, of shape {grad.shape} "
+                    f"and {grad.dtype}; it returned {got}"
+                )
+            grad = changed if self.create_graph else changed.data
+        return grad
 
     def _call_hooks(self, node: Node, grads: list[Any]) -> None:
         for index, hooks in (node.hooks or {}).items():
-            if grads[index] is None:
-                continue
-            for hook in hooks:
-                changed = hook(grads[index] if self.create_graph else self.wrap(grads[index]))
-                if changed is not None:
-                    grads[index] = changed if self.create_graph else changed.data
+            if grads[index] is not None:
+                grads[index] = self._through(hooks, grads[index], f"a result of {node.name}")
         for index, reference in (node.retained or {}).items():
             tensor = reference()
             if tensor is not None and grads[index] is not None:
                 grad = grads[index] if self.create_graph else tensor.wrap(grads[index].copy())
                 tensor.grad = grad if tensor.grad is None else tensor.grad + grad
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """Add, and undo NumPy's habit of giving a scalar where there are no dims: the next sum is made in it."""
+    total = a + b
+    return np.asarray(total) if isinstance(total, np.generic) else total
 
 
 def _copy(ctx: Context) -> Context:

@@ -102,9 +102,9 @@ class Tensor(InPlace):
             raise ShapeError(f"{function.__name__} cannot take inputs of shapes {shapes}: {error}") from error
         many = type(result) is tuple
         if many:
-            outs = [Tensor(np.asarray(out) if isinstance(out, np.generic) else out) for out in result]
+            outs = [Tensor(_as_array(out, ctx)) for out in result]
         else:
-            outs = [Tensor(np.asarray(result) if isinstance(result, np.generic) else result)]
+            outs = [Tensor(_as_array(result, ctx))]
         if mode.anomaly:
             _check_finite(function, outs, arrays)
         if tracked:
@@ -362,6 +362,15 @@ class Tensor(InPlace):
         elif self.requires_grad:
             notes.append("requires_grad=True")
         return f"tensor({', '.join([body, *notes])})"
+
+
+def _as_array(out: Any, ctx: Context) -> Any:
+    """Undo NumPy's habit of giving scalars for results without dims, in what was saved as well."""
+    if not isinstance(out, np.generic):
+        return out
+    array = np.asarray(out)
+    ctx.saved = tuple([array if saved is out else saved for saved in ctx.saved])
+    return array
 
 
 def _check_finite(function: type[Function], outs: list[Tensor], arrays: list[Any]) -> None:

@@ -66,9 +66,9 @@ def _vector_backward(ctx: Context, g: Any, a: Any, b: Any) -> Gradients:
     da = np.matmul(g, np.swapaxes(b2, -1, -2)) if ctx.need[0] else None
     db = np.matmul(np.swapaxes(a2, -1, -2), g) if ctx.need[1] else None
     if da is not None and a.ndim == 1:
-        da = np.sum(np.reshape(da, (-1, a.shape[0])), axis=0)
+        da = np.sum(_rows(da), axis=0)
     if db is not None and b.ndim == 1:
-        db = np.sum(np.reshape(db, (-1, b.shape[0])), axis=0)
+        db = np.sum(_rows(np.reshape(db, db.shape[:-1])), axis=0)
     return da, db
 
 
