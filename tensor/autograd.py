@@ -197,7 +197,8 @@ def backward_inputs(
     task.run()
     later = [root for root in roots if not first(root[0], root[1])]
     later += [(node, i, grad) for node, grads in parked for i, grad in enumerate(grads)]
-    rest = GraphTask(later, wrap, want=lambda target, index: not first(target, index))
+    heard = {(node, i) for node, grads in parked for i, grad in enumerate(grads) if grad is not None}
+    rest = GraphTask(later, wrap, want=lambda target, index: not first(target, index), heard=heard)
     results = [task.results.get(captures[place]) for place in places]
     return (
         tuple(None if g is None else t.wrap(g) for g, t in zip(results, inputs, strict=True)),

@@ -7,7 +7,7 @@ arrivals from outside (`GraphTask.expect`, `GraphTask.deliver`) count like those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextvars import ContextVar
 from heapq import heappop, heappush
 from typing import Any
@@ -44,6 +44,8 @@ class GraphTask:
     park : list, optional
         Collects ``(node, gradients)`` for nodes with edges that `want` refused, whose saved
         arrays are then kept: the second half of a two-phase backward starts there.
+    heard : collection of (Node, int), optional
+        Results whose hooks have had their gradient, in the first half.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class GraphTask:
         want: Callable[[Target, int], bool] | None = None,
         captures: dict[tuple[Target, int], int] | None = None,
         park: list[tuple[Node, list[Any]]] | None = None,
+        heard: Collection[tuple[Node, int]] = (),
         retain_graph: bool = False,
         create_graph: bool = False,
     ) -> None:
@@ -62,6 +65,7 @@ class GraphTask:
         self.want = want
         self.captures = captures or {}
         self.park = park
+        self.heard = heard
         self.retain_graph = retain_graph
         self.create_graph = create_graph
         self.results: dict[int, Any] = {}
@@ -222,6 +226,7 @@ class GraphTask:
                 not (self.create_graph or shaped is ctx.into[i])
                 and getattr(shaped, "base", shaped) is None
                 and not any(shaped is other for other in (*grads, *saved, *results[:i], *results[i + 1 :]))
+                and not any(shaped is kept for kept in ctx.__dict__.values())
             )
             self.deliver(*edge, shaped, fresh and not self.create_graph)
 
@@ -365,11 +370,11 @@ class GraphTask:
 
     def _call_hooks(self, node: Node, grads: list[Any]) -> None:
         for index, hooks in (node.hooks or {}).items():
-            if grads[index] is not None:
+            if grads[index] is not None and (node, index) not in self.heard:
                 grads[index] = self._through(hooks, grads[index], f"a result of {node.name}")
         for index, reference in (node.retained or {}).items():
             tensor = reference()
-            if tensor is not None and grads[index] is not None:
+            if tensor is not None and grads[index] is not None and (node, index) not in self.heard:
                 grad = grads[index] if self.create_graph else tensor.wrap(grads[index].copy())
                 tensor.grad = grad if tensor.grad is None else tensor.grad + grad
 

@@ -96,6 +96,23 @@ def test_a_gradient_never_aliases_what_was_saved_or_given() -> None:
     assert x.grad is not None
     x.grad.zero_()
     assert y.tolist() == [3.0, 4.0]
+    kept = np.array([1.0, 1.0])
+
+    class Constant(sw.Function):
+        signature = "*"
+
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.slope = kept
+            return a * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return (ctx.slope,)
+
+    for _ in range(2):
+        Constant.apply(x).sum().backward()
+    assert kept.tolist() == [1.0, 1.0]
     z = leaf(1.0, 1.0)
     z.backward(seed)
     assert z.grad is not None
@@ -333,6 +350,23 @@ def test_the_first_half_frees_what_the_second_does_not_need() -> None:
     assert product[0].ctx.saved != ()
     rest.run()
     assert product[0].ctx.saved == ()
+
+
+def test_hooks_hear_of_a_gradient_in_one_half_only() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    product = x * w
+    product.register_hook(double)
+    product.retain_grad()
+    weights_only = w * w
+    weights_only.register_hook(double)
+    (gx,), rest = backward_inputs([(product + weights_only).sum()], None, [x])
+    rest.run()
+    assert gx is not None
+    assert product.grad is not None
+    assert w.grad is not None
+    assert gx.tolist() == [6.0, 8.0]
+    assert product.grad.tolist() == [2.0, 2.0]
+    assert w.grad.tolist() == [2.0 * 1.0 + 2.0 * 6.0, 2.0 * 2.0 + 2.0 * 8.0]
 
 
 def test_gradients_may_arrive_from_outside() -> None:
