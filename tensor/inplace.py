@@ -35,15 +35,21 @@ class InPlace(Operators):
             self._version = Version()
         return self._version
 
-    def look_at(self, base: InPlace, tracked: bool) -> None:
-        """Become a view of `base`: share its version, and be known to it while tracked."""
+    def look_at(self, base: InPlace) -> None:
+        """Become a view of `base`: share its version, and be known to all who look at the memory."""
         version = self._version = base.version
-        if tracked:
-            self._view = True
-            views = version.views
-            if len(views) >= 8:
-                views[:] = [view for view in views if view() is not None]
-            views.append(weakref.ref(self))
+        self._view = True
+        views = version.views
+        if len(views) >= 8:
+            views[:] = [view for view in views if view() is not None]
+        if not views:
+            views.append(weakref.ref(base))
+        views.append(weakref.ref(self))
+
+    def _shared(self) -> bool:
+        """Tell whether another living tensor looks at this memory."""
+        others = [view() for view in self.version.views]
+        return any(other is not None and other is not self for other in others)
 
     def _write(self, function: type[Function] | None, value: Any, *rest: Any) -> Self:
         """Write ``function(self, value, *rest)`` into this tensor's memory, on the tape."""
@@ -58,14 +64,12 @@ class InPlace(Operators):
                     f"cannot write in place ({name}) into a leaf that requires grad. Write under "
                     "no_grad(), or use the out-of-place form."
                 )
-            if self._view:
+            # The write would be on the tape of this tensor alone, and the others would lose its gradient.
+            if self._shared():
+                what = "view of another tensor" if self._view else "tensor with views"
                 raise AutogradError(
-                    f"cannot write in place ({name}) into a view that is on the tape. clone() it first."
-                )
-            if any(view() is not None for view in self.version.views):
-                raise AutogradError(
-                    f"cannot write in place ({name}) into a tensor whose views are on the tape. "
-                    "clone() it first, or drop the views."
+                    f"cannot write in place ({name}) into a {what} on the tape. clone() it first, or drop "
+                    "the others that look at its memory."
                 )
         out: Any
         if function is None:

@@ -55,8 +55,16 @@ class Operators(Rearrangement):
     def __floordiv__(self, other: Operand) -> Self:
         return arithmetic.FloorDiv.apply(self, other)
 
+    def __rfloordiv__(self, other: Operand) -> Self:
+        result: Self = arithmetic.FloorDiv.apply(other, self)
+        return result
+
     def __mod__(self, other: Operand) -> Self:
         return arithmetic.Remainder.apply(self, other)
+
+    def __rmod__(self, other: Operand) -> Self:
+        result: Self = arithmetic.Remainder.apply(other, self)
+        return result
 
     def __pow__(self, other: Operand) -> Self:
         return arithmetic.Pow.apply(self, other)

@@ -24,7 +24,9 @@ class Version:
 
     def __init__(self) -> None:
         self.count = 0
-        self.views: list[Callable[[], object | None]] = []  # weak references to tracked views
+        self.views: list[
+            Callable[[], object | None]
+        ] = []  # weak references to the tensors that look at it, if several
 
 
 class Leaf(Protocol):

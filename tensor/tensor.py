@@ -111,7 +111,7 @@ class Tensor(InPlace):
             record(function, ctx, args, arrays, outs, mode)
         if function.view and isinstance(args[0], Tensor):
             for out in outs:
-                out.look_at(args[0], tracked)
+                out.look_at(args[0])
         return tuple(outs) if many else outs[0]
 
     def wrap(self, array: Array) -> Tensor:
@@ -345,6 +345,9 @@ class Tensor(InPlace):
         if self.node is not None:
             raise AutogradError("only leaves can be pickled; detach() first")
         return type(self), (self.data, self.requires_grad)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if spec and not self.data.shape else str(self), spec)
 
     def __repr__(self) -> str:
         notes = []

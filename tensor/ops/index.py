@@ -50,12 +50,20 @@ class Index(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Any) -> Array:
-        ctx.shape, ctx.index = a.shape, index
+        ctx.shape = a.shape
+        ctx.index = _kept(index) if ctx.need[0] else index
         return a[index]
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         return (Unindex.apply(g, shape=ctx.shape, index=ctx.index),)
+
+
+def _kept(index: Any) -> Any:
+    """Copy the arrays in an index: they are the caller's, who may write into them before backward."""
+    if isinstance(index, tuple):
+        return tuple(_kept(part) for part in index)
+    return index.copy() if hasattr(index, "dtype") else index
 
 
 class Slice(Index):

@@ -101,6 +101,19 @@ def test_numbers_out() -> None:
         [1, 2][x]  # type: ignore[call-overload]
 
 
+def test_a_loss_can_be_formatted() -> None:
+    assert f"{sw.tensor(1.2345, requires_grad=True):.2f} {sw.tensor(7):4d}|" == "1.23    7|"
+    assert f"{sw.tensor(1.5)}" == "tensor(1.5)"
+    with pytest.raises(ValueError, match="Unknown format code 'f'"):
+        format(sw.tensor([1.0, 2.0]), ".2f")
+
+
+def test_operators_with_a_number_on_the_left() -> None:
+    x = sw.tensor([2.0, 4.0])
+    assert (5 // x).tolist() == [2.0, 1.0]
+    assert (5 % x).tolist() == [1.0, 1.0]
+
+
 def test_leaving_the_tape_is_explicit() -> None:
     x = sw.tensor([1.0], requires_grad=True)
     with pytest.raises(AutogradError, match=r"call detach\(\)\.numpy\(\)"):
