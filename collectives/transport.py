@@ -1,7 +1,7 @@
 """The seam between collectives and what carries them.
 
 A transport is one file that satisfies `Transport`, and one line in `world.py`. It knows nothing of
-validation, dims, records, order or time-outs: those lie above it, in `operation.py` and `lane.py`.
+validation, dims, records, order or time-outs: those lie above it, in `issue.py`, `group.py` and `lane.py`.
 """
 
 from __future__ import annotations
