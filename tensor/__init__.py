@@ -24,6 +24,7 @@ from shardwise.tensor.creation import (
 from shardwise.tensor.engine import GraphTask, current_task
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.gradcheck import gradcheck, gradgradcheck
+from shardwise.tensor.handle import RemovableHandle
 from shardwise.tensor.joining import cat, stack, where
 from shardwise.tensor.mode import (
     detect_anomaly,
@@ -35,7 +36,7 @@ from shardwise.tensor.mode import (
 )
 from shardwise.tensor.random import initial_seed, manual_seed, next_draw, row_window
 from shardwise.tensor.recompute import recompute
-from shardwise.tensor.tensor import RemovableHandle, Tensor
+from shardwise.tensor.tensor import Tensor
 
 __all__ = [
     "Context",

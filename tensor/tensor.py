@@ -14,32 +14,13 @@ from shardwise.backend.select import backend_of, get_backend, is_device
 from shardwise.backend.source import source_line
 from shardwise.tensor.autograd import backward
 from shardwise.tensor.function import Context, Function
+from shardwise.tensor.handle import RemovableHandle
 from shardwise.tensor.inplace import InPlace
 from shardwise.tensor.mode import current_mode
 from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
 from shardwise.tensor.tape import record
 
-__all__ = ["RemovableHandle", "Tensor"]
-
-
-class RemovableHandle:
-    """Takes a hook away again: ``handle.remove()``, or leave its ``with`` block."""
-
-    def __init__(self, hooks: list[Any], hook: Any) -> None:
-        self._hooks: list[Any] | None = hooks
-        self._hook = hook
-
-    def remove(self) -> None:
-        """Remove the hook; a second call does nothing."""
-        if self._hooks is not None:
-            self._hooks.remove(self._hook)
-            self._hooks = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
+__all__ = ["Tensor"]
 
 
 class Tensor(InPlace):
@@ -92,6 +73,8 @@ class Tensor(InPlace):
                 arrays.append(arg)
                 needs.append(False)
         tracked = mode.grad and True in needs
+        if tracked and len(args) > 1:
+            _tell_apart(args, arrays)
         ctx = Context(tuple(needs) if tracked else (False,) * len(needs))
         try:
             result = function.forward(ctx, *arrays, **params)
@@ -365,6 +348,17 @@ class Tensor(InPlace):
         elif self.requires_grad:
             notes.append("requires_grad=True")
         return f"tensor({', '.join([body, *notes])})"
+
+
+def _tell_apart(args: tuple[Any, ...], arrays: list[Any]) -> None:
+    """Give inputs that share one array, as ``x`` and ``x.detach()`` do, an array object each.
+
+    What an op saves is found among its inputs by identity.
+    """
+    owners: dict[int, Any] = {}
+    for i, arg in enumerate(args):
+        if isinstance(arg, Tensor) and owners.setdefault(id(arrays[i]), arg) is not arg:
+            arrays[i] = arrays[i][...]
 
 
 def _as_array(out: Any, ctx: Context) -> Any:

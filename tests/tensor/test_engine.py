@@ -296,6 +296,16 @@ def test_create_graph_differentiates_gradients() -> None:
     assert x.grad.item() == pytest.approx(6 * 1.5)
 
 
+@pytest.mark.parametrize("constant", [lambda x: x.detach(), lambda x: Tensor(x.data)])
+def test_a_constant_over_the_memory_of_an_input_stays_one(constant: Any) -> None:
+    for values in ([2.0, 3.0], 2.0):
+        x = sw.tensor(values, dtype=np.float64, requires_grad=True)
+        (g,) = grad((x * x * constant(x)).sum(), x, create_graph=True)
+        (gg,) = grad(g.sum(), x)
+        np.testing.assert_array_equal(g.detach().numpy(), 2.0 * x.data**2)
+        np.testing.assert_array_equal(gg.numpy(), 2.0 * x.data)
+
+
 def test_retain_grad_keeps_the_gradient_of_a_result() -> None:
     x = leaf(3.0)
     y = x * 2.0
