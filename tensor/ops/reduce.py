@@ -106,7 +106,6 @@ class Amin(Function):
 
 def _share_ties(ctx: Context, g: Any) -> Any:
     a, out = ctx.saved
-    out = out if out is not None else np.max(a, axis=ctx.dim, keepdims=ctx.keepdim)
     hit = a == _restore(out, ctx.dim, ctx.keepdim)
     count = np.sum(hit, axis=ctx.dim, keepdims=True)
     return np.where(hit, _restore(g, ctx.dim, ctx.keepdim) / count.astype(g.dtype), 0.0)

@@ -10,7 +10,7 @@ import pytest
 
 import shardwise as sw
 from shardwise.errors import AutogradError
-from shardwise.tensor import gradcheck, gradgradcheck
+from shardwise.tensor import grad, gradcheck, gradgradcheck
 
 
 def make(value: float) -> sw.Tensor:
@@ -34,6 +34,14 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def test_gradients_of_gradients(name: str) -> None:
     assert gradcheck(FUNCTIONS[name], (make(0.7),))
     assert gradgradcheck(FUNCTIONS[name], (make(0.7),))
+
+
+@pytest.mark.parametrize("name", ["amax", "amin"])
+def test_an_extreme_of_all_elements_under_create_graph(name: str) -> None:
+    x = sw.tensor([3.0, 1.0, 2.0], dtype=np.float64, requires_grad=True)
+    assert gradgradcheck(lambda x: getattr(x, name)() * x.sum(), (x,))
+    (g,) = grad(getattr(x, name)(), x, create_graph=True)
+    assert g.tolist() == [float(value == (3.0 if name == "amax" else 1.0)) for value in x.tolist()]
 
 
 @pytest.mark.parametrize("times", [2, 3, 4])
