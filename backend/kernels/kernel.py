@@ -7,6 +7,7 @@ import inspect
 import logging
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +23,7 @@ R = TypeVar("R")
 _NARROW = ("float16", "bfloat16")
 _FUSED_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _logger = logging.getLogger(__name__)
+_loading = threading.RLock()
 _plain_only: ContextVar[bool] = ContextVar("plain_only", default=False)
 
 
@@ -142,10 +144,12 @@ class Kernel(Generic[P, R]):
         return arrays, labels
 
     def _load(self) -> None:
-        try:
-            self._fused = pkgutil.resolve_name(self._source)
-        except ImportError as error:
-            self._give_up(f"{type(error).__name__}: {error}")
+        # Alone: where an import fails, another thread that waited for it gets a module without its names.
+        with _loading:
+            try:
+                self._fused = pkgutil.resolve_name(self._source)
+            except ImportError as error:
+                self._give_up(f"{type(error).__name__}: {error}")
 
     def _give_up(self, reason: str) -> None:
         self._reason = reason

@@ -281,3 +281,35 @@ def test_everything_runs_without_numba() -> None:
         "slower, same results): ModuleNotFoundError: No module named 'numba'. Install numba (pip install "
         "numba) or check its installation."
     )
+
+
+THREADS_WITHOUT_NUMBA = """
+import sys, threading
+sys.modules["numba"] = None
+import logging
+import numpy as np
+logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
+from shardwise.backend.kernels import activation, loss, norm, softmax
+start = threading.Barrier(4)
+x = np.ones((2, 3), np.float32)
+def work(function, *args):
+    start.wait()
+    function(*args)
+calls = [(activation.gelu_forward, x), (softmax.softmax_forward, x),
+         (norm.layer_norm_forward, x, None, None, 1e-5),
+         (loss.cross_entropy_forward, x, np.array([0, 1]), -100)]
+threads = [threading.Thread(target=work, args=call) for call in calls]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads_that_first_meet_without_numba_warn_once() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", THREADS_WITHOUT_NUMBA], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.count("fused kernels are not available") == 1
+    assert "ModuleNotFoundError: import of numba halted" in run.stdout
