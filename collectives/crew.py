@@ -99,7 +99,7 @@ class _Crew:
     def failed(self, rank: int, error: BaseException) -> None:
         """Note a failure, and stop the others."""
         self._failures.append((rank, error))
-        self.hub.fail(rank, f"{type(error).__name__}: {error}")
+        self.hub.fail(rank, _summary(error))
 
     def join(self, threads: Sequence[threading.Thread]) -> None:
         """Wait for all threads; interrupted, stop them first."""
@@ -120,5 +120,13 @@ class _Crew:
         first.add_note(f"raised by rank {rank} of {self._size}")
         for other, error in self._failures[1:]:
             if not isinstance(error, WorldAbortedError):
-                first.add_note(f"rank {other} raised {type(error).__name__}: {error}")
+                first.add_note(f"rank {other} raised {_summary(error)}")
         raise first
+
+
+def _summary(error: BaseException) -> str:
+    """One line about an error of the user's, which may not know how to show itself."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__}, whose text could not be made"

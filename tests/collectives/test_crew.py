@@ -226,3 +226,20 @@ def test_the_time_out_of_a_group() -> None:
         c.barrier(c.get_group([1, 0]))
 
     c.run_threads(body, 2)
+
+
+def test_an_error_that_cannot_be_shown_stops_the_others_as_well() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def work(rank: int) -> None:
+        if rank > 0:
+            raise Mute
+        c.barrier()
+
+    with pytest.raises(Mute) as info:
+        c.run_threads(work, 3)
+    assert len(info.value.__notes__) == 2
+    assert info.value.__notes__[0] in ("raised by rank 1 of 3", "raised by rank 2 of 3")
+    assert info.value.__notes__[1].endswith("raised Mute, whose text could not be made")
