@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
 import zlib
@@ -45,6 +46,7 @@ _NAP_PART = 0.05
 
 _NEWS_AFTER = 0.5  # seconds of waiting before a rank asks whether the others are still there
 _LAST_WORDS = 2.0  # seconds in which what a rank sent before it left must arrive
+_LEAVE_NEWS = 30.0  # seconds that a rank that is done waits for the others before it says so
 _MERCY = 10.0  # seconds in which a failed rank ends the job
 
 _FAILED, _LEFT = 1.0, 2.0
@@ -137,11 +139,18 @@ class MPITransport:
         if self._mpi.Is_finalized():
             return
         self._announce(_LEFT, time.time())
-        nap = _SHORTEST_NAP
+        nap, tell = _SHORTEST_NAP, time.monotonic() + _LEAVE_NEWS
         while True:
             self._listen()
-            if all(rank in self._heard for rank in range(self.size) if rank != self.rank):
+            busy = [rank for rank in range(self.size) if rank != self.rank and rank not in self._heard]
+            if not busy:
                 break
+            if time.monotonic() > tell:
+                tell += 10 * _LEAVE_NEWS
+                if all(rank in busy for rank in range(self.rank)):  # of those that wait, one says so
+                    sys.stderr.write(
+                        f"shardwise: rank {self.rank} is done and waits for ranks {busy} to end\n"
+                    )
             time.sleep(nap)
             nap = min(10 * _LONGEST_NAP, 1.2 * nap)
         self._complete([request for _, request in self._announcements])

@@ -9,14 +9,15 @@ from typing import Any, Self
 import numpy as np
 
 from shardwise.backend.array import Array, DTypeLike
-from shardwise.backend.errors import AnomalyError, AutogradError, DTypeError, ShapeError
-from shardwise.backend.select import backend_of, get_backend, is_device
-from shardwise.backend.source import source_line
+from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
+from shardwise.backend.select import backend_of, is_device
 from shardwise.tensor.autograd import backward
+from shardwise.tensor.diagnosis import check_finite, explained
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.handle import RemovableHandle
 from shardwise.tensor.inplace import InPlace
 from shardwise.tensor.mode import current_mode
+from shardwise.tensor.ops.device import Transfer
 from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
 from shardwise.tensor.tape import record
 
@@ -78,18 +79,18 @@ class Tensor(InPlace):
         ctx = Context(tuple(needs) if tracked else (False,) * len(needs))
         try:
             result = function.forward(ctx, *arrays, **params)
-        except ValueError as error:
-            if isinstance(error, ShapeError) or ("shape" not in str(error) and "dimension" not in str(error)):
+        except (TypeError, ValueError) as error:
+            better = explained(function, arrays, error)
+            if better is None:
                 raise
-            shapes = ", ".join(str(getattr(array, "shape", array)) for array in arrays)
-            raise ShapeError(f"{function.__name__} cannot take inputs of shapes {shapes}: {error}") from error
+            raise better from error
         many = type(result) is tuple
         if many:
             outs = [Tensor(_as_array(out, ctx)) for out in result]
         else:
             outs = [Tensor(_as_array(result, ctx))]
         if mode.anomaly:
-            _check_finite(function, outs, arrays)
+            check_finite(function, [out.data for out in outs], arrays)
         if tracked:
             record(function, ctx, args, arrays, outs, mode)
         if function.view and isinstance(args[0], Tensor):
@@ -230,14 +231,7 @@ class Tensor(InPlace):
         for target in targets:
             if is_device(target):
                 if target != out.device and not (target == "cuda" and out.device.startswith("cuda")):
-                    if out.requires_grad and current_mode().grad and out.node is not None:
-                        raise AutogradError(
-                            "moving a tensor that is on the tape to another device is not "
-                            "recorded; move leaves before computing with them"
-                        )
-                    moved = out.wrap(get_backend(target).asarray(backend_of(out.data).to_host(out.data)))
-                    moved.requires_grad = out.requires_grad
-                    out = moved
+                    out = Transfer.apply(out, device=target)
             else:
                 out = out.astype(target)
         return out
@@ -368,15 +362,3 @@ def _as_array(out: Any, ctx: Context) -> Any:
     array = np.asarray(out)
     ctx.saved = tuple([array if saved is out else saved for saved in ctx.saved])
     return array
-
-
-def _check_finite(function: type[Function], outs: list[Tensor], arrays: list[Any]) -> None:
-    """Raise at the first op that makes a NaN of inputs that have none."""
-    for out in outs:
-        if out.data.dtype.kind in "fcV" and bool(np.any(np.isnan(out.data))):
-            had = any(
-                getattr(a, "dtype", None) is not None and a.dtype.kind in "fcV" and bool(np.any(np.isnan(a)))
-                for a in arrays
-            )
-            where = "got NaN in its inputs" if had else "made the first NaN"
-            raise AnomalyError(f"{function.__name__} at {source_line(3)} {where}")
