@@ -1,4 +1,4 @@
-"""Devices: moving, and inputs that cannot meet. CUDA is stood in for by a subclass with a backend of its own."""
+"""Devices: moving, and inputs that cannot meet. A subclass of ndarray stands in for CuPy's."""
 
 from __future__ import annotations
 
