@@ -19,6 +19,9 @@ __all__ = ["output", "output_rows", "readable"]
 T = TypeVar("T")
 
 
+_OBJECT_FORMS = ("all_gather", "gather", "broadcast", "send", "recv")
+
+
 def readable(x: object, op: str, where: Callable[[], str]) -> Array:
     """Give `x` as a C-contiguous array of native byte order, without a copy where it is one.
 
@@ -38,9 +41,10 @@ def readable(x: object, op: str, where: Callable[[], str]) -> Array:
         )
     array = np.asarray(x)
     if array.dtype.hasobject:
+        form = op if op in _OBJECT_FORMS else "all_gather"
         raise DTypeError(
             f"{where()}: wanted an array of numbers, got {type(x).__name__} of dtype {array.dtype}; "
-            f"use {op}_object for Python objects."
+            f"use {form}_object for Python objects."
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

@@ -68,7 +68,7 @@ CASES: list[tuple[Callable[[], object], type[ShardwiseError], str]] = [
         lambda: c.all_reduce(np.array([{}, None])),
         DTypeError,
         "all_reduce on world, rank {}: wanted an array of numbers, got ndarray of dtype object; "
-        "use all_reduce_object for Python objects.",
+        "use all_gather_object for Python objects.",
     ),
     (
         lambda: c.all_reduce(np.ones(3, int), "avg"),
