@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,8 @@ __all__ = [
     "arange", "as_tensor", "bernoulli", "empty", "from_numpy", "full", "full_like", "ones", "ones_like",
     "rand", "randint", "randn", "randperm", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
+
+Size: TypeAlias = int | Sequence[int]
 
 
 def tensor(
@@ -67,10 +70,12 @@ def _make(
     return Tensor(array, requires_grad)
 
 
-def _shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = tuple(sizes[0])
-    return tuple(int(n) for n in sizes)
+def _shape(sizes: tuple[Size, ...]) -> tuple[int, ...]:
+    """Accept ``f(2, 3)``, ``f((2, 3))`` and ``f([2, 3])``."""
+    flat: list[int] = []
+    for size in sizes:
+        flat.extend([size] if isinstance(size, (int, np.integer)) else map(int, size))
+    return tuple(map(int, flat))
 
 
 def _fresh(array: Any, device: str | None, requires_grad: bool) -> Tensor:
@@ -80,31 +85,29 @@ def _fresh(array: Any, device: str | None, requires_grad: bool) -> Tensor:
 
 
 def empty(
-    *size: Any, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of `size` with whatever was in memory."""
     return Tensor(get_backend(device or "cpu").empty(_shape(size), dtype), requires_grad)
 
 
-def full(size: Any, value: Any, *, dtype: DTypeLike | None = None, device: str | None = None,
+def full(size: Size, value: complex, *, dtype: DTypeLike | None = None, device: str | None = None,
          requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Return a tensor of `size` filled with `value`."""
     if dtype is None:
         dtype = tensor(value).dtype
-    return _fresh(
-        np.full(_shape((size,) if isinstance(size, int) else size), value, dtype), device, requires_grad
-    )
+    return _fresh(np.full(_shape((size,)), value, dtype), device, requires_grad)
 
 
 def zeros(
-    *size: Any, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of `size` filled with 0."""
     return _fresh(np.zeros(_shape(size), dtype), device, requires_grad)
 
 
 def ones(
-    *size: Any, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor of `size` filled with 1."""
     return _fresh(np.ones(_shape(size), dtype), device, requires_grad)
@@ -120,12 +123,14 @@ def ones_like(x: Tensor, dtype: DTypeLike | None = None, requires_grad: bool = F
     return Tensor(np.ones_like(x.data, dtype=dtype), requires_grad)
 
 
-def full_like(x: Tensor, value: Any, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def full_like(
+    x: Tensor, value: complex, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return `value` in the shape, dtype and device of `x`."""
     return Tensor(np.full_like(x.data, value, dtype=dtype), requires_grad)
 
 
-def arange(*range_: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def arange(*range_: float, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """Return evenly spaced values: ``arange(stop)``, ``arange(start, stop, step)``."""
     array = np.arange(*range_)
     if dtype is None and array.dtype.kind == "f":
@@ -134,7 +139,7 @@ def arange(*range_: Any, dtype: DTypeLike | None = None, device: str | None = No
 
 
 def rand(
-    *size: Any, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return uniform random numbers in [0, 1)."""
     shape, draw = _shape(size), next_draw()
@@ -143,7 +148,7 @@ def rand(
 
 
 def randn(
-    *size: Any, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return normal random numbers of mean 0 and variance 1."""
     shape, draw = _shape(size), next_draw()
@@ -151,9 +156,9 @@ def randn(
     return _fresh(array, device, requires_grad)
 
 
-def randint(low: int, high: int, size: Any, device: str | None = None) -> Tensor:
+def randint(low: int, high: int, size: Size, device: str | None = None) -> Tensor:
     """Return int64 random integers in [low, high)."""
-    shape, draw = _shape((size,) if isinstance(size, int) else size), next_draw()
+    shape, draw = _shape((size,)), next_draw()
     return _fresh(bits.integers(low, high, shape, draw.seed, draw.stream, draw.offset(shape)), device, False)
 
 
@@ -163,7 +168,7 @@ def randperm(n: int, device: str | None = None) -> Tensor:
     return _fresh(bits.permutation(n, draw.seed, draw.stream), device, False)
 
 
-def bernoulli(p: float, size: Any, device: str | None = None) -> Tensor:
+def bernoulli(p: float, size: Size, device: str | None = None) -> Tensor:
     """Return booleans that are True with probability `p`."""
-    shape, draw = _shape((size,) if isinstance(size, int) else size), next_draw()
+    shape, draw = _shape((size,)), next_draw()
     return _fresh(bits.bernoulli(shape, p, draw.seed, draw.stream, draw.offset(shape)), device, False)

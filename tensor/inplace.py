@@ -10,7 +10,7 @@ import numpy as np
 from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
 from shardwise.tensor.function import Function
 from shardwise.tensor.mode import current_mode
-from shardwise.tensor.operators import Operators
+from shardwise.tensor.operators import Operand, Operators
 from shardwise.tensor.ops import arithmetic
 from shardwise.tensor.tape import Node, Version
 
@@ -97,23 +97,24 @@ class InPlace(Operators):
             self.node, self.index, self.requires_grad = None, 0, False
         return self
 
-    def add_(self, other: Any, alpha: float = 1) -> Self:
+    def add_(self, other: Operand, alpha: float = 1) -> Self:
         """Add in place."""
-        return self._write(arithmetic.Add, other if alpha == 1 else other * alpha)
+        addend: Any = other
+        return self._write(arithmetic.Add, addend if alpha == 1 else addend * alpha)
 
-    def sub_(self, other: Any) -> Self:
+    def sub_(self, other: Operand) -> Self:
         """Subtract in place."""
         return self._write(arithmetic.Sub, other)
 
-    def mul_(self, other: Any) -> Self:
+    def mul_(self, other: Operand) -> Self:
         """Multiply in place."""
         return self._write(arithmetic.Mul, other)
 
-    def div_(self, other: Any) -> Self:
+    def div_(self, other: Operand) -> Self:
         """Divide in place."""
         return self._write(arithmetic.Div, other)
 
-    def copy_(self, other: Any) -> Self:
+    def copy_(self, other: Operand) -> Self:
         """Take over the values of `other`, in place."""
         return self._write(None, other)
 
@@ -125,14 +126,14 @@ class InPlace(Operators):
         """Set every element to zero."""
         return self._write(None, 0)
 
-    def __iadd__(self, other: Any) -> Self:
+    def __iadd__(self, other: Operand) -> Self:
         return self.add_(other)
 
-    def __isub__(self, other: Any) -> Self:
+    def __isub__(self, other: Operand) -> Self:
         return self.sub_(other)
 
-    def __imul__(self, other: Any) -> Self:
+    def __imul__(self, other: Operand) -> Self:
         return self.mul_(other)
 
-    def __itruediv__(self, other: Any) -> Self:
+    def __itruediv__(self, other: Operand) -> Self:
         return self.div_(other)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from shardwise.backend.errors import ShapeError
+from shardwise.tensor.operators import Operand
 from shardwise.tensor.ops import arithmetic, view
 from shardwise.tensor.tensor import Tensor
 
@@ -26,6 +26,6 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return view.Stack.apply(*tensors, dim=dim)
 
 
-def where(condition: Tensor, a: Any, b: Any) -> Tensor:
+def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     """Return `a` where `condition` is true and `b` elsewhere; all three broadcast."""
     return arithmetic.Where.apply(condition, a, b)

@@ -64,28 +64,36 @@ def override(**changes: Any) -> Iterator[None]:
         _mode.reset(token)
 
 
-def no_grad() -> Any:
-    """Return a context manager (and decorator) in which nothing is recorded on the tape."""
-    return override(grad=False)
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Record nothing on the tape: a context manager, and a decorator."""
+    with override(grad=False):
+        yield
 
 
-def enable_grad() -> Any:
-    """Return a context manager (and decorator) that records again inside `no_grad`."""
-    return override(grad=True)
+@contextmanager
+def enable_grad() -> Iterator[None]:
+    """Record again inside `no_grad`: a context manager, and a decorator."""
+    with override(grad=True):
+        yield
 
 
-def set_grad_enabled(enabled: bool) -> Any:
-    """Return a context manager (and decorator) that records if `enabled`."""
-    return override(grad=bool(enabled))
+@contextmanager
+def set_grad_enabled(enabled: bool) -> Iterator[None]:
+    """Record, or not: a context manager, and a decorator."""
+    with override(grad=bool(enabled)):
+        yield
 
 
-def detect_anomaly() -> Any:
+@contextmanager
+def detect_anomaly() -> Iterator[None]:
     """Return a context manager that names the op and source line of the first NaN.
 
     Forward outputs and backward gradients are checked while it is active; each op costs a
     pass over its results and a walk up the stack, so it is for debugging.
     """
-    return override(anomaly=True)
+    with override(anomaly=True):
+        yield
 
 
 def is_grad_enabled() -> bool:

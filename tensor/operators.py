@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from shardwise.backend.array import DTypeLike
+from shardwise.backend.array import Array, DTypeLike
 from shardwise.tensor.dim import counted_dim
+from shardwise.tensor.function import Function
 from shardwise.tensor.ops import activation, arithmetic, comparison, elementary, matmul, reduce
 from shardwise.tensor.rearrangement import Rearrangement
 
-__all__ = ["Operators"]
+__all__ = ["Operand", "Operators"]
 
-Operand = Any  # a tensor, an array or a Python scalar
+Operand: TypeAlias = "Operators | Array | np.generic | complex"  # complex takes in int, float and bool
 
 
 class Operators(Rearrangement):
@@ -25,6 +26,12 @@ class Operators(Rearrangement):
     __hash__ = object.__hash__
 
     # ---- arithmetic
+
+    def _swapped(self, function: type[Function], other: Operand) -> Self:
+        """Apply an op whose first operand is not a tensor."""
+        first: Any = other
+        result: Self = function.apply(first, self)
+        return result
 
     def __add__(self, other: Operand) -> Self:
         return arithmetic.Add.apply(self, other)
@@ -36,8 +43,7 @@ class Operators(Rearrangement):
         return arithmetic.Sub.apply(self, other)
 
     def __rsub__(self, other: Operand) -> Self:
-        result: Self = arithmetic.Sub.apply(other, self)
-        return result
+        return self._swapped(arithmetic.Sub, other)
 
     def __mul__(self, other: Operand) -> Self:
         return arithmetic.Mul.apply(self, other)
@@ -49,36 +55,31 @@ class Operators(Rearrangement):
         return arithmetic.Div.apply(self, other)
 
     def __rtruediv__(self, other: Operand) -> Self:
-        result: Self = arithmetic.Div.apply(other, self)
-        return result
+        return self._swapped(arithmetic.Div, other)
 
     def __floordiv__(self, other: Operand) -> Self:
         return arithmetic.FloorDiv.apply(self, other)
 
     def __rfloordiv__(self, other: Operand) -> Self:
-        result: Self = arithmetic.FloorDiv.apply(other, self)
-        return result
+        return self._swapped(arithmetic.FloorDiv, other)
 
     def __mod__(self, other: Operand) -> Self:
         return arithmetic.Remainder.apply(self, other)
 
     def __rmod__(self, other: Operand) -> Self:
-        result: Self = arithmetic.Remainder.apply(other, self)
-        return result
+        return self._swapped(arithmetic.Remainder, other)
 
     def __pow__(self, other: Operand) -> Self:
         return arithmetic.Pow.apply(self, other)
 
     def __rpow__(self, other: Operand) -> Self:
-        result: Self = arithmetic.Pow.apply(other, self)
-        return result
+        return self._swapped(arithmetic.Pow, other)
 
     def __matmul__(self, other: Operand) -> Self:
         return matmul.MatMul.apply(self, other)
 
     def __rmatmul__(self, other: Operand) -> Self:
-        result: Self = matmul.MatMul.apply(other, self)
-        return result
+        return self._swapped(matmul.MatMul, other)
 
     def __neg__(self) -> Self:
         return arithmetic.Neg.apply(self)
@@ -190,7 +191,7 @@ class Operators(Rearrangement):
         """Return the smaller of two, element by element; ties share the gradient."""
         return arithmetic.Minimum.apply(self, other)
 
-    def clip(self, min: Any = None, max: Any = None) -> Self:
+    def clip(self, min: complex | None = None, max: complex | None = None) -> Self:
         """Return values kept between two numbers, either of which may be None."""
         return arithmetic.Clip.apply(self, low=min, high=max)
 
@@ -198,7 +199,8 @@ class Operators(Rearrangement):
 
     def masked_fill(self, mask: Operand, value: Operand) -> Self:
         """Return a copy with `value` where `mask` is true."""
-        result: Self = arithmetic.Where.apply(mask, value, self)
+        condition: Any = mask
+        result: Self = arithmetic.Where.apply(condition, value, self)
         return result
 
     def softmax(self, dim: int = -1) -> Self:

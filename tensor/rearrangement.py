@@ -24,7 +24,7 @@ class Rearrangement:
 
     data: Array
 
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Return the elements in another shape; one size may be -1."""
         return view.Reshape.apply(self, shape=self._full_shape(_ints(shape)))
 
@@ -52,7 +52,7 @@ class Rearrangement:
             raise ShapeError(f"flatten: start_dim={start_dim} lies behind end_dim={end_dim}; swap them")
         return self.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
 
-    def permute(self, *dims: Any) -> Self:
+    def permute(self, *dims: int | Sequence[int]) -> Self:
         """Return the dims in another order."""
         return view.Permute.apply(self, dims=_ints(dims))
 
@@ -89,7 +89,7 @@ class Rearrangement:
         shape.insert(counted_dim("unsqueeze", dim, len(shape) + 1), 1)
         return self.reshape(shape)
 
-    def expand(self, *shape: Any) -> Self:
+    def expand(self, *shape: int | Sequence[int]) -> Self:
         """Return dims of size one repeated, without copying; -1 keeps a size."""
         wanted = _ints(shape)
         have = (1,) * (len(wanted) - self.data.ndim) + self.data.shape

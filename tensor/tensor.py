@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from shardwise.tensor.function import Context, Function
 from shardwise.tensor.handle import RemovableHandle
 from shardwise.tensor.inplace import InPlace
 from shardwise.tensor.mode import current_mode
+from shardwise.tensor.operators import Operand
 from shardwise.tensor.ops.device import Transfer
 from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
 from shardwise.tensor.tape import record
@@ -127,7 +128,9 @@ class Tensor(InPlace):
         out._version = self.version
         return out
 
-    def backward(self, gradient: Any = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+    def backward(
+        self, gradient: Operand | None = None, retain_graph: bool = False, create_graph: bool = False
+    ) -> None:
         """Add the gradient of this tensor to the ``grad`` of every leaf it was computed from.
 
         Parameters
@@ -207,7 +210,13 @@ class Tensor(InPlace):
         """``"cpu"``, ``"cuda:0"`` or ``"shape"`` (shape without data)."""
         return backend_of(self.data).device_of(self.data)
 
-    def size(self, dim: int | None = None) -> Any:
+    @overload
+    def size(self) -> tuple[int, ...]: ...
+
+    @overload
+    def size(self, dim: int) -> int: ...
+
+    def size(self, dim: int | None = None) -> int | tuple[int, ...]:
         """Return the shape, or the size of one dim."""
         return self.data.shape if dim is None else self.data.shape[dim]
 
@@ -225,7 +234,7 @@ class Tensor(InPlace):
 
     # ---- to other places
 
-    def to(self, *targets: Any) -> Tensor:
+    def to(self, *targets: DTypeLike) -> Tensor:
         """Return on another device (``"cpu"``, ``"cuda:0"``) or with another dtype, or both."""
         out: Tensor = self
         for target in targets:
