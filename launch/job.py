@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from shardwise.launch.failure import SPEAKER, Verdict, judge, rank_list
@@ -151,7 +152,14 @@ class Job:
             explained = process.poll() == 0 and len(self._board.links) == self._plan.size
         else:
             explained = verdict.root.kind != "lost" or process.poll() in _KILLED
-        return verdict if explained else self._unexplained(process)
+        early = sorted(rank for rank, link in self._board.links.items() if link.ended and link.ending is None)
+        left = verdict.root is not None and verdict.root.kind == "lost" and bool(early)
+        if not explained:
+            verdict = self._unexplained(process)
+        if left:  # os._exit(0) leaves MPI without a word, and MPI ends the others for it
+            line = f"{SPEAKER}: {rank_list(early)} had ended before, with exit code 0; by os._exit()?"
+            verdict = replace(verdict, lines=[*verdict.lines, line])
+        return verdict
 
     def _interrupted(self, number: int) -> Verdict:
         what = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
