@@ -84,6 +84,7 @@ class Guard:
 
     def _uncaught(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if os.getpid() != self._pid:  # a forked child is not a rank
+            self._exit_code = 1
             self._excepthook(kind, error, trace)
             return
         if issubclass(kind, KeyboardInterrupt):
@@ -106,7 +107,9 @@ class Guard:
 
     def _at_exit(self) -> None:
         if os.getpid() != self._pid:
-            return
+            # It must not end MPI, as mpi4py would at exit: MPI would take it for the rank and abort the job.
+            _flush()
+            os._exit(self._exit_code)
         if self._exit_code:
             code = self._exit_code
             self._fail(code, lambda: self._say(f"called sys.exit({code}); the job ends."))
@@ -123,11 +126,7 @@ class Guard:
             time.sleep(_KILLED)
         else:
             report()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):  # closed, or nobody reads it
-                continue
+        _flush()
         time.sleep(_DRAIN)
         self._colleagues.abort(code)
         os._exit(code)
@@ -161,6 +160,14 @@ class Guard:
             sys.stderr.write("".join(traceback.format_exception(kind, error, trace)))
         else:
             self._excepthook(kind, error, trace)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # closed, or nobody reads it
+            continue
 
 
 def _order(rank: int, when: float) -> tuple[float, int]:

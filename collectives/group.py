@@ -10,6 +10,7 @@ import numpy as np
 
 from shardwise.backend.errors import CollectiveError
 from shardwise.backend.source import source_line
+from shardwise.collectives.fork import check_process, process_of
 from shardwise.collectives.lane import Lane
 from shardwise.collectives.ledger import Ledger, Record, is_implicit
 from shardwise.collectives.pending import Finished, Pending
@@ -56,6 +57,7 @@ class ProcessGroup:
         self._lock = threading.Lock()
         self._connecting: _Connecting | None = None
         self._closed = False
+        self._pid = process_of(transport.size)
         self._seq = 0
 
     def __repr__(self) -> str:
@@ -100,6 +102,7 @@ class ProcessGroup:
         CollectiveError
             If the process is not a member, or the world was shut down.
         """
+        check_process(self._pid, op, self.transport.rank)
         if self._closed:
             raise CollectiveError(
                 f"{op} on {self.name}: the world that it belonged to was shut down; call get_group() again."

@@ -21,6 +21,7 @@ from shardwise.backend.errors import CollectiveError, LaunchError
 from shardwise.backend.source import source_line
 from shardwise.collectives.alone import alone_transport
 from shardwise.collectives.detect import LauncherEnvironment, launcher_environment
+from shardwise.collectives.fork import check_process, process_of
 from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.lane import Lane
 from shardwise.collectives.ledger import Explanation, Ledger, Record, is_implicit
@@ -80,6 +81,7 @@ class World:
         self.ledger = Ledger()
         self._groups: dict[tuple[int, ...], ProcessGroup] = {}
         self._lock = threading.Lock()
+        self._pid = process_of(self.size)
         self._messages = 0
         self._everyone = tuple(range(self.size))
         self.everyone = self.group(self._everyone)
@@ -129,6 +131,7 @@ class World:
         background: bool,
     ) -> Work[T]:
         """Issue a send or receive and write it to the ledger; messages do not wait for each other."""
+        check_process(self._pid, op, self.rank)
         with self._lock:
             seq = self._messages
             self._messages = seq + 1
