@@ -10,6 +10,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from shardwise.backend.array import Array, DTypeLike
+from shardwise.backend.errors import DTypeError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.function import Function
 from shardwise.tensor.ops import activation, arithmetic, comparison, elementary, matmul, reduce
@@ -111,12 +112,15 @@ class Operators(Rearrangement):
         return comparison.GreaterEqual.apply(self, other)
 
     def __invert__(self) -> Self:
+        _booleans("~", self)
         return comparison.LogicalNot.apply(self)
 
     def __and__(self, other: Operand) -> Self:
+        _booleans("&", self, other)
         return comparison.LogicalAnd.apply(self, other)
 
     def __or__(self, other: Operand) -> Self:
+        _booleans("|", self, other)
         return comparison.LogicalOr.apply(self, other)
 
     eq, ne, lt, le, gt, ge = __eq__, __ne__, __lt__, __le__, __gt__, __ge__
@@ -284,3 +288,14 @@ class Operators(Rearrangement):
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
         """Return the int64 index of the first smallest value along `dim`."""
         return reduce.Argmin.apply(self, dim=dim, keepdim=keepdim)
+
+
+def _booleans(op: str, *operands: Operand) -> None:
+    """Refuse integers, whose bits NumPy and PyTorch would combine, and numbers."""
+    for operand in operands:
+        dtype = getattr(operand, "dtype", None)
+        if dtype != np.bool_ and not isinstance(operand, bool):
+            raise DTypeError(
+                f"{op} combines booleans, not {type(operand).__name__ if dtype is None else dtype}; "
+                "compare first, as in x != 0"
+            )

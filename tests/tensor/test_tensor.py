@@ -199,3 +199,19 @@ def test_tensors_without_elements_or_dims_can_be_rearranged() -> None:
     scalar = sw.tensor(2.0)
     assert scalar.transpose(0, -1).shape == scalar.squeeze(0).shape == scalar.softmax(0).shape == ()
     assert scalar.unsqueeze(0).shape == scalar.flatten().shape == (1,)
+
+
+def test_logic_is_for_booleans() -> None:
+    a, b = sw.tensor([True, False]), sw.tensor([True, True])
+    assert ((~a).tolist(), (a & b).tolist(), (a | False).tolist()) == (
+        [False, True],
+        [True, False],
+        [True, False],
+    )
+    bits = sw.tensor([1, 2])
+    with pytest.raises(DTypeError, match="~ combines booleans, not int64; compare first, as in x != 0"):
+        _ = ~bits
+    with pytest.raises(DTypeError, match="& combines booleans, not int64"):
+        _ = a & bits
+    with pytest.raises(DTypeError, match=r"\| combines booleans, not int"):
+        _ = a | 1
