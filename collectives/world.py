@@ -183,15 +183,15 @@ def get_world() -> World:
     return _present() or init()
 
 
-def init(transport: Literal["mpi", "alone"] | None = None, *, timeout: float = _TIMEOUT) -> World:
+def init(transport: Literal["mpi", "alone"] | None = None, *, timeout: float | None = None) -> World:
     """Make the world of this process; all ranks do. Calling it is optional: the first use does the same.
 
     Parameters
     ----------
     transport : {"mpi", "alone"}, optional
         By default MPI where a launcher started more than one process, else a world of one without MPI.
-    timeout : float
-        Seconds that an operation is waited for, unless its group says otherwise.
+    timeout : float, optional
+        Seconds that an operation is waited for, unless its group says otherwise; 600 if not given.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def init(transport: Literal["mpi", "alone"] | None = None, *, timeout: float = _
     with _starting:
         present = _present()
         if present is None and maker is not None:
-            present = World(maker(), timeout)
+            present = World(maker(), timeout or _TIMEOUT)
             _current.set(present)
         elif present is None:
             launched = launcher_environment(os.environ)
@@ -216,12 +216,17 @@ def init(transport: Literal["mpi", "alone"] | None = None, *, timeout: float = _
                     f"init: there is no transport {name!r}; choose one of {', '.join(_TRANSPORTS)}, "
                     f"or leave it out. Ranks as threads: shardwise.spawn(fn, nprocs=n, transport='threads')."
                 )
-            present = World(_TRANSPORTS[name](launched), timeout)
+            present = World(_TRANSPORTS[name](launched), timeout or _TIMEOUT)
             _process.append(present)
         elif transport is not None and transport != present.transport.name:
             raise LaunchError(
                 f"init(transport={transport!r}): rank {present.rank} is already in a world of {present.size} "
                 f"over {present.transport.name!r}; call shutdown() on all ranks first."
+            )
+        elif timeout is not None and timeout != present.timeout:
+            raise LaunchError(
+                f"init(timeout={timeout}): rank {present.rank} is already in a world whose time-out is "
+                f"{present.timeout} s; call init before the first use, or shutdown() on all ranks first."
             )
     return present
 

@@ -80,6 +80,8 @@ def spawn(
     """
     if transport not in ("threads", "mpi"):
         raise LaunchError(f"spawn: transport must be 'threads' or 'mpi', got {transport!r}")
+    if not isinstance(args, (tuple, list)):
+        raise LaunchError(f"spawn: args must be a tuple, as in args=({args!r},), got {type(args).__name__}")
     if timeout is not None and not timeout > 0:
         raise LaunchError(f"spawn: timeout must be a positive number of seconds, got {timeout!r}")
     size = find_cores().count if nprocs is None else nprocs

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
-from shardwise.nn.check import check_dtypes
+from shardwise.nn.check import check_dtypes, check_tensors
 from shardwise.nn.dropout import check_probability, dropout
 from shardwise.tensor import Tensor, as_tensor
 from shardwise.tensor.ops import arithmetic, attention
@@ -50,6 +50,7 @@ def scaled_dot_product_attention(
     ShapeError, DTypeError, ArgumentError
         Shapes or dtypes that do not fit together; both a mask and `is_causal`; no probability.
     """
+    check_tensors("attention", query=query, key=key, value=value, attn_mask=attn_mask)
     shapes = query.shape, key.shape, value.shape
     if min(map(len, shapes)) < 2 or shapes[0][-1] != shapes[1][-1] or shapes[1][-2] != shapes[2][-2]:
         raise ShapeError(

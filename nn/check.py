@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
-from shardwise.backend.errors import DTypeError
+import numpy as np
+
+from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.tensor import Tensor
 
-__all__ = ["check_dtypes"]
+__all__ = ["check_dtypes", "check_sizes", "check_tensors"]
+
+
+def check_tensors(op: str, **values: object) -> None:
+    """Raise unless all values are tensors; None stands for one that is left out.
+
+    Raises
+    ------
+    DTypeError
+        Names the argument, what it is, and how to make a tensor of it.
+    """
+    for name, value in values.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise DTypeError(
+                f"{op}: {name} must be a Tensor, got {type(value).__name__}; make one with shardwise.tensor()"
+            )
+
+
+def check_sizes(op: str, **sizes: object) -> None:
+    """Raise unless all sizes of a layer are integers from 0 on.
+
+    Raises
+    ------
+    ArgumentError
+        Names the size.
+    """
+    for name, size in sizes.items():
+        if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 0:
+            raise ArgumentError(f"{op}: {name} must be an integer of at least 0, got {size!r}")
 
 
 def check_dtypes(op: str, **tensors: Tensor | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwise.backend.errors import ArgumentError
-from shardwise.nn.check import check_dtypes
+from shardwise.nn.check import check_dtypes, check_tensors
 from shardwise.tensor import Tensor, next_draw
 from shardwise.tensor.ops import dropout as op
 
@@ -25,6 +25,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
         If not, `x` is returned as it is.
     """
     check_probability("dropout", "p", p)
+    check_tensors("dropout", x=x)
     check_dtypes("dropout", x=x)
     if not training or p == 0.0:
         return x

@@ -8,7 +8,7 @@ from typing import Literal
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.backend.kernels.embedding import check_rows
 from shardwise.nn.attention import scaled_dot_product_attention
-from shardwise.nn.check import check_dtypes
+from shardwise.nn.check import check_dtypes, check_tensors
 from shardwise.nn.dropout import dropout
 from shardwise.nn.loss import Reduction, cross_entropy, mse_loss
 from shardwise.tensor import Tensor
@@ -33,6 +33,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     -------
     Tensor, shape (..., out)
     """
+    check_tensors("linear", x=x, weight=weight, bias=bias)
     if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise ShapeError(
             f"linear: weight must have shape (out, in) and bias (out,); got {weight.shape} and "
@@ -65,6 +66,7 @@ def embedding(index_: Tensor, weight: Tensor) -> Tensor:
     IndexRangeError
         Names the first index that is out of range; negative ones are.
     """
+    check_tensors("embedding", index_=index_, weight=weight)
     if index_.dtype.kind not in "iu":
         raise DTypeError(f"embedding: the index must be integers, not {index_.dtype}; cast with long()")
     if weight.ndim != 2:
@@ -94,6 +96,7 @@ def layer_norm(
     -------
     Tensor, shape of `x`
     """
+    check_tensors("layer_norm", x=x, weight=weight, bias=bias)
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if x.shape[x.ndim - len(shape) :] != shape or not shape:
         raise ShapeError(f"layer_norm: x of shape {x.shape} does not end in the normalised shape {shape}")
@@ -112,20 +115,24 @@ def gelu(x: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     """Return ``x * Phi(x)``, exactly or by the tanh approximation."""
     if approximate not in ("none", "tanh"):
         raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    check_tensors("gelu", x=x)
     check_dtypes("gelu", x=x)
     return activation.GeluTanh.apply(x) if approximate == "tanh" else activation.Gelu.apply(x)
 
 
 def relu(x: Tensor) -> Tensor:
     """Return the positive part."""
+    check_tensors("relu", x=x)
     return x.relu()
 
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """Return exponentials that sum to one along `dim`."""
+    check_tensors("softmax", x=x)
     return x.softmax(dim)
 
 
 def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
     """Return the logarithm of the softmax along `dim`."""
+    check_tensors("log_softmax", x=x)
     return x.log_softmax(dim)

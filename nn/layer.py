@@ -9,6 +9,7 @@ import numpy as np
 
 from shardwise.backend.array import DTypeLike
 from shardwise.nn import functional, init
+from shardwise.nn.check import check_sizes
 from shardwise.nn.dropout import check_probability
 from shardwise.nn.module import Module
 from shardwise.nn.parameter import Parameter
@@ -45,6 +46,7 @@ class Linear(Module):
         dtype: DTypeLike = np.float32,
     ) -> None:
         super().__init__()
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(empty(out_features, in_features, dtype=dtype, device=device))
@@ -95,6 +97,7 @@ class Embedding(Module):
         dtype: DTypeLike = np.float32,
     ) -> None:
         super().__init__()
+        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.weight = Parameter(empty(num_embeddings, embedding_dim, dtype=dtype, device=device))

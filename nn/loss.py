@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
-from shardwise.nn.check import check_dtypes
+from shardwise.nn.check import check_dtypes, check_tensors
 from shardwise.tensor import Tensor
 from shardwise.tensor.ops import loss
 
@@ -35,6 +35,7 @@ def cross_entropy(
     -------
     Tensor, shape (), or the target's for "none"
     """
+    check_tensors("cross_entropy", logits=logits, target=target)
     if target.dtype.kind not in "iu":
         raise DTypeError(
             f"cross_entropy: the target must be integer classes, not {target.dtype}; cast with long()"
@@ -72,6 +73,7 @@ def mse_loss(x: Tensor, target: Tensor, reduction: Reduction = "mean") -> Tensor
     x, target : Tensor, of one shape and dtype
     reduction : "mean", "sum" or "none"
     """
+    check_tensors("mse_loss", x=x, target=target)
     if x.shape != target.shape:
         raise ShapeError(f"mse_loss: x of shape {x.shape} and target of shape {target.shape} must agree")
     check_dtypes("mse_loss", x=x, target=target)

@@ -44,7 +44,10 @@ class AdamW(Optimizer):
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise ArgumentError unless all are in the ranges of the algorithm."""
         lr, betas, eps, decay = (options[key] for key in ("lr", "betas", "eps", "weight_decay"))
-        if not (lr >= 0 and eps >= 0 and decay >= 0 and len(betas) == 2 and all(0 <= b < 1 for b in betas)):
+        numbers = all(isinstance(n, (int, float, np.number)) for n in (lr, eps, decay, *betas))
+        if not numbers or not (
+            lr >= 0 and eps >= 0 and decay >= 0 and len(betas) == 2 and all(0 <= b < 1 for b in betas)
+        ):
             raise ArgumentError(
                 f"AdamW needs lr, eps, weight_decay >= 0 and two betas in [0, 1); got lr={lr}, eps={eps}, "
                 f"weight_decay={decay}, betas={betas}"

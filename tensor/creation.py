@@ -9,7 +9,7 @@ import numpy as np
 
 from shardwise.backend import random as bits
 from shardwise.backend.array import DTypeLike
-from shardwise.backend.errors import DTypeError
+from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.backend.select import get_backend
 from shardwise.tensor.random import next_draw
 from shardwise.tensor.tensor import Tensor
@@ -72,10 +72,13 @@ def _make(
 
 def _shape(sizes: tuple[Size, ...]) -> tuple[int, ...]:
     """Accept ``f(2, 3)``, ``f((2, 3))`` and ``f([2, 3])``."""
-    flat: list[int] = []
+    given: list[object] = []
     for size in sizes:
-        flat.extend([size] if isinstance(size, (int, np.integer)) else map(int, size))
-    return tuple(map(int, flat))
+        given.extend(size if isinstance(size, (tuple, list)) else (size,))
+    shape = tuple(int(n) for n in given if isinstance(n, (int, np.integer)) and n >= 0)
+    if len(shape) != len(given):
+        raise ArgumentError(f"sizes must be integers of at least 0, got {tuple(given)}")
+    return shape
 
 
 def _fresh(array: Any, device: str | None, requires_grad: bool) -> Tensor:
