@@ -163,7 +163,12 @@ class Work(Generic[T]):
                 waited = perf_counter() - began
                 if waited >= timeout:
                     raise CollectiveTimeoutError(self._overdue(timeout))
-                lane.pause(waited, expected)
+                try:
+                    lane.pause(waited, expected)
+                except CollectiveError as error:  # somebody is gone; say what waits for them, and where
+                    record = self.record
+                    where = f"{record.op} #{record.seq} of {record.group}, called at {record.source}"
+                    raise type(error)(f"{error} It waits in {where}.") from None
         finally:
             lane.attended = False
 

@@ -96,7 +96,7 @@ def plan_job(
     if size > cores.count:
         warnings.append(
             f"{size} ranks share {cores.count} {_cores(cores.count)}, so each runs slower and waits for the "
-            f"others' turns; use -n {cores.count}, or more hosts"
+            f"others' turns; -n {cores.count} gives each a core of its own"
         )
     elif pin and cores.pinnable:
         shares = split_cores(cores.allowed, size)

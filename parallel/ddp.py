@@ -84,6 +84,11 @@ class DistributedDataParallel(Module):
             raise ArgumentError(
                 f"DistributedDataParallel: bucket_cap_mb must be positive, got {bucket_cap_mb}"
             )
+        if process_group is not None and not isinstance(process_group, ProcessGroup):
+            raise ModuleError(
+                "DistributedDataParallel: process_group must be a ProcessGroup, got "
+                f"{process_group!r}; device_ids are not needed, each rank computes where its parameters are"
+            )
         group = get_group() if process_group is None else process_group
         if group.rank is None:
             raise ModuleError(

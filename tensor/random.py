@@ -18,6 +18,10 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+
+from shardwise.backend.errors import ArgumentError
+
 __all__ = [
     "Draw", "Scope", "enter", "initial_seed", "manual_seed", "next_draw", "replay", "row_window", "scope",
     "snapshot",
@@ -92,6 +96,8 @@ def manual_seed(seed: int) -> None:
     that ranks get different bits where they hold different parts and equal ones where they hold
     the same.
     """
+    if not isinstance(seed, (int, np.integer)):
+        raise ArgumentError(f"manual_seed: the seed must be an integer, got {seed!r}")
     _state.set(replace(_state.get(), seed=int(seed) & (2**64 - 1), draws=0, forwards=0))
 
 

@@ -25,6 +25,9 @@ from shardwise.tensor.tape import record
 __all__ = ["Tensor"]
 
 
+_NOT_ARRAYS = frozenset({list, tuple, int, float, complex, bool, str})
+
+
 class Tensor(InPlace):
     """An array with a gradient.
 
@@ -56,6 +59,10 @@ class Tensor(InPlace):
     post_hooks: list[Callable[[Tensor], None]] | None = None
 
     def __init__(self, data: Array, requires_grad: bool = False) -> None:
+        if data.__class__ in _NOT_ARRAYS:
+            raise DTypeError(
+                f"Tensor wraps an array, and got a {type(data).__name__}; shardwise.tensor() makes one of it"
+            )
         self.data = data
         if requires_grad:
             self.requires_grad_()

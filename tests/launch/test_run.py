@@ -115,7 +115,7 @@ def test_more_ranks_than_cores_warns_and_goes_on(script: Script, run: Run) -> No
     done = run("-n", cores + 1, script("print('here')"))
     assert done.code == 0
     assert done.err.startswith(f"shardwise run: warning: {cores + 1} ranks share {cores} core")
-    assert f"use -n {cores}, or more hosts" in done.err
+    assert f"-n {cores} gives each a core of its own" in done.err
     assert done.out.count("here") == cores + 1
 
 

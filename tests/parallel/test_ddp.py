@@ -387,3 +387,10 @@ def test_repr_shows_group_and_buckets() -> None:
         "  (module): Linear(in_features=2, out_features=3, bias=True)\n"
         ")"
     )
+
+
+def test_device_ids_in_the_place_of_the_group() -> None:
+    with pytest.raises(
+        ModuleError, match=r"process_group must be a ProcessGroup, got \[0\]; device_ids are not"
+    ):
+        DistributedDataParallel(nn.Linear(2, 2), [0])  # type: ignore[arg-type]

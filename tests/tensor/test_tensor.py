@@ -29,6 +29,13 @@ def test_dtypes_of_new_tensors() -> None:
         sw.tensor(["a"])
 
 
+def test_a_tensor_is_not_made_of_a_list_by_its_class() -> None:
+    with pytest.raises(DTypeError, match=r"and got a list; shardwise\.tensor\(\) makes"):
+        Tensor([1.0])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="manual_seed: the seed must be an integer, got 'a'"):
+        sw.manual_seed("a")  # type: ignore[arg-type]
+
+
 def test_tensor_copies_and_as_tensor_shares() -> None:
     array = np.ones(3)
     assert not np.shares_memory(sw.tensor(array).data, array)
