@@ -390,7 +390,5 @@ def test_repr_shows_group_and_buckets() -> None:
 
 
 def test_device_ids_in_the_place_of_the_group() -> None:
-    with pytest.raises(
-        ModuleError, match=r"process_group must be a ProcessGroup, got \[0\]; device_ids are not"
-    ):
+    with pytest.raises(ValueError, match=r"process_group must be a ProcessGroup, got \[0\]; device_ids"):
         DistributedDataParallel(nn.Linear(2, 2), [0])  # type: ignore[arg-type]
