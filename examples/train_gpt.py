@@ -131,9 +131,9 @@ def main(argv: list[str] | None = None) -> float:
         if step % 50 == 0 or step == steps:
             mean, spent = float(sw.all_reduce(loss.detach(), "avg")), time.perf_counter() - start
             note = f"loss {mean:.3f}, {step * args.batch * args.context / spent:,.0f} tokens/s"
-            say(f"step {step}/{steps}: {note}") if bar.disable else bar.set_postfix_str(note)
+            say(f"step {step} of {steps} that fit: {note}") if bar.disable else bar.set_postfix_str(note)
             fit = int(sw.broadcast(np.array(args.seconds / spent * step)))  # slow machines take fewer steps
-            steps = schedule.total_steps = bar.total = min(args.steps, fit)
+            steps = schedule.total_steps = bar.total = min(args.steps, fit) if step < steps else step
         bar.update()
     bar.close()
     loss = evaluate(model.eval(), valid, args.context)
