@@ -168,7 +168,7 @@ class Work(Generic[T]):
                 except CollectiveError as error:  # somebody is gone; say what waits for them, and where
                     record = self.record
                     where = f"{record.op} #{record.seq} of {record.group}, called at {record.source}"
-                    raise type(error)(f"{error} It waits in {where}.") from None
+                    raise type(error)(f"{error} ({where})") from None
         finally:
             lane.attended = False
 

@@ -208,7 +208,7 @@ def test_a_team_that_cannot_start_says_what_its_processes_said(monkeypatch: pyte
     message = failure_of(Task(layers=1, dim=-1, heads=1, context=8, batch=1), monkeypatch)
     assert message[0] == "the team of ours, 1 rank ended before it was ready. Its last output:"
     assert message[1] == "Traceback (most recent call last):"
-    assert message[-1].startswith("ValueError: ")
+    assert "must be an integer of at least 0, got -1" in message[-1]
 
 
 def test_a_team_that_loses_a_rank_says_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:

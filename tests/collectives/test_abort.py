@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -181,6 +182,7 @@ def test_one_is_missed_by_those_who_wait(tmp_path: Path, how: str) -> None:
     assert done.code == 1
     assert done.tracebacks == 1
     assert "waits for rank 1, which has left the world (it ended, or called shutdown)" in done.err
+    assert re.search(r"\(\w+ #\d+ of world, called at .*:\d+\)", done.err)
     assert done.seconds < FIVE_SECONDS + START
 
 
