@@ -185,8 +185,9 @@ def test_a_rank_that_returns_early_is_named() -> None:
         c.run_threads(body, 2)
     assert time.monotonic() - began < QUICK
     assert re.fullmatch(
-        r"rank 1 waits in all_gather\(float64\[2\]\), but rank 0 has returned without it; every rank of the "
-        r"group must take part, in the same order\. \(all_gather #0 of world, called at .*test_crew\.py:\d+\)",
+        r"rank 1 waits in all_gather\(float64\[2\]\), but rank 0 has returned without it; every rank of "
+        r"the group must take part, in the same order\. "
+        r"\(all_gather #0 of world, called at .*test_crew\.py:\d+\)",
         str(caught.value),
     )
 
