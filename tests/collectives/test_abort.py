@@ -1,4 +1,4 @@
-"""Jobs under plain mpiexec that do not end well: one traceback, an exit code, in seconds; and some that do."""
+"""Jobs under plain mpiexec that end badly: one traceback, an exit code, in seconds. And some that do not."""
 
 from __future__ import annotations
 
