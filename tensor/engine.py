@@ -18,9 +18,10 @@ from shardwise.backend.allocator import keep_pages
 from shardwise.backend.array import Array
 from shardwise.backend.errors import AnomalyError, AutogradError
 from shardwise.tensor.function import Context
+from shardwise.tensor.leaf import LeafGradients, add_gradients, show_to_hooks
 from shardwise.tensor.mode import current_mode, override
 from shardwise.tensor.reduction import unbroadcast
-from shardwise.tensor.tape import Leaf, Node, Target
+from shardwise.tensor.tape import Node, Target
 
 __all__ = ["GraphTask", "current_task"]
 
@@ -73,7 +74,7 @@ class GraphTask:
         self._ready: list[tuple[int, Node]] = []
         self._grads: dict[Node, list[Any]] = {}
         self._fresh: dict[tuple[Node, int], bool] = {}  # is the waiting sum ours to write into
-        self._leaves: dict[Leaf, tuple[Any, bool]] = {}
+        self._leaves = LeafGradients(wrap, create_graph, self.captures)
         self._callbacks: list[Callable[[], None]] = []
         self._sweep()
 
@@ -144,23 +145,18 @@ class GraphTask:
                 if waiting is None:
                     waiting = self._grads[target] = [None] * len(target.outs)
                 if waiting[index] is not None:
-                    grad, fresh = self._add(waiting[index], self._fresh[target, index], grad, fresh)
+                    grad, fresh = add_gradients(
+                        waiting[index], self._fresh[target, index], grad, fresh, self.create_graph
+                    )
                 waiting[index] = grad
                 self._fresh[target, index] = fresh
             if left == 0:
                 heappush(self._ready, (-target.order, target))
             return
         if grad is not None:
-            self._arrive(target, grad, fresh)
+            self._leaves.arrive(target, grad, fresh)
         if left == 0:
-            self._finish(target)
-
-    def _add(self, a: Any, a_fresh: bool, b: Any, b_fresh: bool) -> tuple[Any, bool]:
-        if a_fresh:
-            return np.add(a, b, out=a), True
-        if b_fresh:
-            return np.add(a, b, out=b), True
-        return _sum(a, b), not self.create_graph
+            self._leaves.finish(target, self.results)
 
     def _execute(self, node: Node) -> None:
         grads = self._grads.pop(node, None)
@@ -275,114 +271,28 @@ class GraphTask:
             tensors.append(tensor)
         return tuple(tensors)
 
-    # ---- leaves
-
-    def _direct(self, leaf: Leaf) -> bool:
-        """Tell whether a leaf's gradient goes straight into its sink."""
-        return leaf.sink is not None and not (leaf.hooks or self.create_graph or (leaf, 0) in self.captures)
-
     def _places(self, node: Node, need: tuple[bool, ...]) -> tuple[Array | None, ...]:
         places: list[Array | None] = []
         for edge, wanted in zip(node.edges, need, strict=True):
             place = None
             if wanted and edge is not None and type(edge[0]) is not Node:
-                leaf = edge[0]
-                if leaf.grad is None and leaf not in self._leaves and self._direct(leaf):
-                    place = leaf.sink
-                    if any(place is other for other in places):
-                        place = None
+                place = self._leaves.place(edge[0])
+                if any(place is other for other in places):  # the same leaf twice
+                    place = None
             places.append(place)
         return tuple(places)
-
-    def _arrive(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
-        before = self._leaves.get(leaf)
-        sink = leaf.sink
-        if sink is not None and self._direct(leaf):
-            if before is None and leaf.grad is None:
-                if grad is not sink:
-                    np.copyto(sink, grad)
-            else:
-                if before is None and leaf.grad.data is not sink:
-                    np.copyto(sink, leaf.grad.data)
-                np.add(sink, grad, out=sink)
-            self._leaves[leaf] = (sink, False)
-        elif before is None:
-            self._leaves[leaf] = (grad, fresh)
-        else:
-            self._leaves[leaf] = self._add(*before, grad, fresh)
-
-    def _finish(self, leaf: Leaf) -> None:
-        arrived = self._leaves.pop(leaf, None)
-        if arrived is None:
-            return
-        grad, fresh = arrived
-        if leaf.sink is not None and grad is leaf.sink:
-            if leaf.grad is None or leaf.grad.data is not grad:
-                leaf.grad = leaf.wrap(grad)
-        else:
-            if leaf.hooks:
-                grad, fresh = self._through(leaf.hooks, grad, "a leaf"), False  # a hook may keep what it saw
-            key = self.captures.get((leaf, 0))
-            if key is not None:
-                self.results[key] = grad
-                return
-            if self.captures:
-                return  # grad(): other leaves are left alone
-            self._accumulate(leaf, grad, fresh)
-        for post_hook in tuple(leaf.post_hooks or ()):
-            post_hook(leaf)
-
-    def _accumulate(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
-        if self.create_graph:
-            leaf.grad = grad if leaf.grad is None else leaf.grad + grad
-            return
-        if leaf.sink is not None:  # hooks saw the gradient first
-            if leaf.grad is not None:
-                grad = leaf.grad.data + grad
-            np.copyto(leaf.sink, grad)
-            leaf.grad = leaf.wrap(leaf.sink)
-        elif leaf.grad is None:
-            leaf.grad = leaf.wrap(grad if fresh else grad.copy())
-        elif leaf.grad.node is None and not leaf.grad.requires_grad:
-            np.add(leaf.grad.data, grad, out=leaf.grad.data)
-            leaf.grad.version.count += 1
-        else:
-            leaf.grad = leaf.wrap(_sum(leaf.grad.data, grad))
-
-    def _through(self, hooks: list[Callable[[Any], Any]], grad: Any, what: str) -> Any:
-        """Show a gradient to hooks, one after the other, each of which may replace it or take itself away."""
-        for hook in tuple(hooks):
-            changed = hook(grad if self.create_graph else self.wrap(grad))
-            if changed is None:
-                continue
-            if not hasattr(changed, "node") or (changed.shape, changed.dtype) != (grad.shape, grad.dtype):
-                got = (
-                    f"a tensor of shape {changed.shape} and {changed.dtype}"
-                    if hasattr(changed, "node")
-                    else f"a {type(changed).__name__}"
-                )
-                raise AutogradError(
-                    f"a hook on {what} must return None or a tensor like the gradient, of shape {grad.shape} "
-                    f"and {grad.dtype}; it returned {got}"
-                )
-            grad = changed if self.create_graph else changed.data
-        return grad
 
     def _call_hooks(self, node: Node, grads: list[Any]) -> None:
         for index, hooks in (node.hooks or {}).items():
             if grads[index] is not None and (node, index) not in self.heard:
-                grads[index] = self._through(hooks, grads[index], f"a result of {node.name}")
+                grads[index] = show_to_hooks(
+                    hooks, grads[index], f"a result of {node.name}", None if self.create_graph else self.wrap
+                )
         for index, reference in (node.retained or {}).items():
             tensor = reference()
             if tensor is not None and grads[index] is not None and (node, index) not in self.heard:
                 grad = grads[index] if self.create_graph else tensor.wrap(grads[index].copy())
                 tensor.grad = grad if tensor.grad is None else tensor.grad + grad
-
-
-def _sum(a: Any, b: Any) -> Any:
-    """Add, and undo NumPy's habit of giving a scalar where there are no dims: the next sum is made in it."""
-    total = a + b
-    return np.asarray(total) if isinstance(total, np.generic) else total
 
 
 def _copy(ctx: Context) -> Context:

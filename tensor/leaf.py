@@ -1,0 +1,156 @@
+"""Where gradients end up: sums of arrivals, sinks, hooks, ``grad``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from shardwise.backend.array import Array
+from shardwise.backend.errors import AutogradError
+from shardwise.tensor.tape import Leaf, Target
+
+__all__ = ["LeafGradients", "add_gradients", "show_to_hooks"]
+
+
+class LeafGradients:
+    """The gradients of the leaves of one backward, until each is complete.
+
+    Parameters
+    ----------
+    wrap : callable
+        Makes a tensor of an array.
+    create_graph : bool
+        Gradients are tensors, and are never written into.
+    captures : dict
+        ``(leaf, 0) -> key`` for leaves whose gradient is asked for by `grad`.
+    """
+
+    def __init__(
+        self, wrap: Callable[[Any], Any], create_graph: bool, captures: dict[tuple[Target, int], int]
+    ) -> None:
+        self.wrap = wrap
+        self.create_graph = create_graph
+        self.captures = captures
+        self._arrived: dict[Leaf, tuple[Any, bool]] = {}
+
+    def place(self, leaf: Leaf) -> Array | None:
+        """Return the array into which an op may write the first gradient of a leaf, if there is one."""
+        free = leaf.grad is None and leaf not in self._arrived and self._direct(leaf)
+        return leaf.sink if free else None
+
+    def _direct(self, leaf: Leaf) -> bool:
+        """Tell whether a leaf's gradient goes straight into its sink."""
+        return leaf.sink is not None and not (leaf.hooks or self.create_graph or (leaf, 0) in self.captures)
+
+    def arrive(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
+        """Take in one gradient; `fresh` says that its array may be written into."""
+        before = self._arrived.get(leaf)
+        sink = leaf.sink
+        if sink is not None and self._direct(leaf):
+            if before is None and leaf.grad is None:
+                if grad is not sink:
+                    np.copyto(sink, grad)
+            else:
+                if before is None and leaf.grad.data is not sink:
+                    np.copyto(sink, leaf.grad.data)
+                np.add(sink, grad, out=sink)
+            self._arrived[leaf] = (sink, False)
+        elif before is None:
+            self._arrived[leaf] = (grad, fresh)
+        else:
+            self._arrived[leaf] = add_gradients(*before, grad, fresh, self.create_graph)
+
+    def finish(self, leaf: Leaf, results: dict[int, Any]) -> None:
+        """Give a leaf its complete gradient, or `results` if it was asked for; then call its hooks."""
+        arrived = self._arrived.pop(leaf, None)
+        if arrived is None:
+            return
+        grad, fresh = arrived
+        if leaf.sink is not None and grad is leaf.sink:
+            if leaf.grad is None or leaf.grad.data is not grad:
+                leaf.grad = leaf.wrap(grad)
+        else:
+            if leaf.hooks:
+                grad, fresh = (
+                    show_to_hooks(leaf.hooks, grad, "a leaf", self._shown),
+                    False,
+                )  # a hook may keep what it saw
+            key = self.captures.get((leaf, 0))
+            if key is not None:
+                results[key] = grad
+                return
+            if self.captures:
+                return  # grad(): other leaves are left alone
+            self._accumulate(leaf, grad, fresh)
+        for post_hook in tuple(leaf.post_hooks or ()):
+            post_hook(leaf)
+
+    def _accumulate(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
+        if self.create_graph:
+            leaf.grad = grad if leaf.grad is None else leaf.grad + grad
+            return
+        if leaf.sink is not None:  # hooks saw the gradient first
+            if leaf.grad is not None:
+                grad = leaf.grad.data + grad
+            np.copyto(leaf.sink, grad)
+            leaf.grad = leaf.wrap(leaf.sink)
+        elif leaf.grad is None:
+            leaf.grad = leaf.wrap(grad if fresh else grad.copy())
+        elif leaf.grad.node is None and not leaf.grad.requires_grad:
+            np.add(leaf.grad.data, grad, out=leaf.grad.data)
+            leaf.grad.version.count += 1
+        else:
+            leaf.grad = leaf.wrap(_sum(leaf.grad.data, grad))
+
+    @property
+    def _shown(self) -> Callable[[Any], Any] | None:
+        return None if self.create_graph else self.wrap
+
+
+def add_gradients(a: Any, a_fresh: bool, b: Any, b_fresh: bool, create_graph: bool) -> tuple[Any, bool]:
+    """Return a sum, and whether its array belongs to nobody else; made in place where one of both does."""
+    if a_fresh:
+        return np.add(a, b, out=a), True
+    if b_fresh:
+        return np.add(a, b, out=b), True
+    return _sum(a, b), not create_graph
+
+
+def show_to_hooks(
+    hooks: list[Callable[[Any], Any]], grad: Any, what: str, wrap: Callable[[Any], Any] | None
+) -> Any:
+    """Show a gradient to hooks, one after the other, each of which may replace it or take itself away.
+
+    Parameters
+    ----------
+    hooks : list of callable
+    grad : Array, or Tensor if `wrap` is None
+    what : str
+        Whose gradient it is, for messages.
+    wrap : callable or None
+        Makes the tensor that hooks see.
+    """
+    for hook in tuple(hooks):
+        changed = hook(grad if wrap is None else wrap(grad))
+        if changed is None:
+            continue
+        if not hasattr(changed, "node") or (changed.shape, changed.dtype) != (grad.shape, grad.dtype):
+            got = (
+                f"a tensor of shape {changed.shape} and {changed.dtype}"
+                if hasattr(changed, "node")
+                else f"a {type(changed).__name__}"
+            )
+            raise AutogradError(
+                f"a hook on {what} must return None or a tensor like the gradient, of shape {grad.shape} "
+                f"and {grad.dtype}; it returned {got}"
+            )
+        grad = changed if wrap is None else changed.data
+    return grad
+
+
+def _sum(a: Any, b: Any) -> Any:
+    """Add, and undo NumPy's habit of giving a scalar where there are no dims: the next sum is made in it."""
+    total = a + b
+    return np.asarray(total) if isinstance(total, np.generic) else total
