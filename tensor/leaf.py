@@ -73,10 +73,8 @@ class LeafGradients:
                 leaf.grad = leaf.wrap(grad)
         else:
             if leaf.hooks:
-                grad, fresh = (
-                    show_to_hooks(leaf.hooks, grad, "a leaf", self._shown),
-                    False,
-                )  # a hook may keep what it saw
+                grad = show_to_hooks(leaf.hooks, grad, "a leaf", self._shown)
+                fresh = False  # a hook may keep what it saw
             key = self.captures.get((leaf, 0))
             if key is not None:
                 results[key] = grad
