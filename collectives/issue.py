@@ -24,7 +24,7 @@ from shardwise.collectives.pending import Pending
 from shardwise.collectives.reduction import ReduceOp, check_reduction
 from shardwise.collectives.transport import Channel
 from shardwise.collectives.work import Work
-from shardwise.collectives.world import get_world
+from shardwise.collectives.world import entered_group
 
 __all__ = [
     "issue_all_gather",
@@ -47,7 +47,7 @@ def issue_all_reduce(
     x: Array, op: ReduceOp, group: ProcessGroup | None, out: Array | None, wrap: Wrap[T], background: bool
 ) -> Work[T]:
     """Begin to reduce every rank's `x`."""
-    group = _entered(group, "all_reduce")
+    group = entered_group(group, "all_reduce")
     x = _given(x, "all_reduce", group)
     check_reduction(op, x.dtype, lambda: group.where("all_reduce"))
     if isinstance(x, ShapeArray):
@@ -60,7 +60,7 @@ def issue_all_gather(
     x: Array, group: ProcessGroup | None, dim: int, out: Array | None, wrap: Wrap[T], background: bool
 ) -> Work[T]:
     """Begin to concatenate every rank's `x`."""
-    group = _entered(group, "all_gather")
+    group = entered_group(group, "all_gather")
     x = _given(x, "all_gather", group)
     x = x if x.ndim else x.reshape(1)
     dim = check_dim(dim, x.ndim, "all_gather", group)
@@ -80,7 +80,7 @@ def issue_reduce_scatter(
     background: bool,
 ) -> Work[T]:
     """Begin to reduce every rank's `x`, and to keep this rank's part."""
-    group = _entered(group, "reduce_scatter")
+    group = entered_group(group, "reduce_scatter")
     x = _given(x, "reduce_scatter", group)
     check_reduction(op, x.dtype, lambda: group.where("reduce_scatter"))
     dim = check_dim(dim, x.ndim, "reduce_scatter", group)
@@ -105,7 +105,7 @@ def issue_all_to_all(
     background: bool,
 ) -> Work[T]:
     """Begin to give each rank its part of `x`, and to concatenate what comes back."""
-    group = _entered(group, "all_to_all")
+    group = entered_group(group, "all_to_all")
     x = _given(x, "all_to_all", group)
     split_dim = check_dim(split_dim, x.ndim, "all_to_all", group, "split_dim")
     concat_dim = (
@@ -126,7 +126,7 @@ def issue_broadcast(
     x: Array | None, src: int, group: ProcessGroup | None, out: Array | None, wrap: Wrap[T], background: bool
 ) -> Work[T]:
     """Begin to give every rank the `x` of rank `src`."""
-    group = _entered(group, "broadcast")
+    group = entered_group(group, "broadcast")
     root = check_root(src, "src", "broadcast", group)
     x = _given(_template(x, out, "broadcast", group), "broadcast", group)
     if isinstance(x, ShapeArray):
@@ -147,7 +147,7 @@ def issue_reduce(
     background: bool,
 ) -> Work[T | None]:
     """Begin to reduce every rank's `x` on rank `dst`."""
-    group = _entered(group, "reduce")
+    group = entered_group(group, "reduce")
     root = check_root(dst, "dst", "reduce", group)
     x = _given(x, "reduce", group)
     check_reduction(op, x.dtype, lambda: group.where("reduce"))
@@ -169,7 +169,7 @@ def issue_gather(
     background: bool,
 ) -> Work[T | None]:
     """Begin to concatenate every rank's `x` on rank `dst`."""
-    group = _entered(group, "gather")
+    group = entered_group(group, "gather")
     root = check_root(dst, "dst", "gather", group)
     x = _given(x, "gather", group)
     x = x if x.ndim else x.reshape(1)
@@ -192,7 +192,7 @@ def issue_scatter(
     background: bool,
 ) -> Work[T]:
     """Begin to give every rank its part of the `x` of rank `src`."""
-    group = _entered(group, "scatter")
+    group = entered_group(group, "scatter")
     root = check_root(src, "src", "scatter", group)
     if x is None and out is not None and group.rank != root:
         filled, finish = output(out, out.shape, np.empty(0, out.dtype), "scatter", group, wrap)
@@ -214,17 +214,11 @@ def issue_scatter(
 
 def issue_barrier(group: ProcessGroup | None) -> Work[None]:
     """Begin to wait for all ranks."""
-    group = _entered(group, "barrier")
+    group = entered_group(group, "barrier")
     return group.submit("barrier", _BYTE, (), 0, lambda on: on.barrier(), _nothing, False)
 
 
 _BYTE = np.dtype(np.uint8)
-
-
-def _entered(group: ProcessGroup | None, op: str) -> ProcessGroup:
-    group = group if group is not None else get_world().everyone
-    group.member(op)
-    return group
 
 
 def _given(x: Array, op: str, group: ProcessGroup) -> Array:

@@ -20,7 +20,7 @@ from shardwise.collectives.issue_message import check_peer
 from shardwise.collectives.pending import Pending
 from shardwise.collectives.tag import wire_tag
 from shardwise.collectives.transport import Channel, Transport
-from shardwise.collectives.world import get_world
+from shardwise.collectives.world import entered_group, get_world
 
 __all__ = ["all_gather_object", "broadcast_object", "gather_object", "recv_object", "send_object"]
 
@@ -52,7 +52,7 @@ def all_gather_object(obj: T, group: ProcessGroup | None = None) -> list[T]:
         On all ranks, if one cannot pickle its object.
     """
     op = "all_gather_object"
-    group = _entered(group, op)
+    group = entered_group(group, op)
     payload, size = _pickled(obj)
     sizes = np.empty((group.size, 1), np.int64)
     rows: list[Array] = []
@@ -95,7 +95,7 @@ def gather_object(obj: T, dst: int = 0, group: ProcessGroup | None = None) -> li
         If `dst` is not in the group; if a rank cannot pickle its object, there and on `dst`.
     """
     op = "gather_object"
-    group = _entered(group, op)
+    group = entered_group(group, op)
     root = check_root(dst, "dst", op, group)
     payload, size = _pickled(obj)
     sizes = np.empty((group.size, 1), np.int64)
@@ -146,7 +146,7 @@ def broadcast_object(obj: T | None = None, src: int = 0, group: ProcessGroup | N
         If `src` is not in the group; on all ranks, if it cannot pickle its object.
     """
     op = "broadcast_object"
-    group = _entered(group, op)
+    group = entered_group(group, op)
     root = check_root(src, "src", op, group)
     payload, size = _pickled(obj if group.rank == root else None)
     got: list[Array] = []
@@ -244,12 +244,6 @@ def recv_object(src: int, tag: int = 0) -> object:
     return world.message(
         "recv_object", place, _BYTE, (), 0, lambda transport: Chain(links(transport)), finish, False
     ).wait()
-
-
-def _entered(group: ProcessGroup | None, op: str) -> ProcessGroup:
-    group = group if group is not None else get_world().everyone
-    group.member(op)
-    return group
 
 
 def _run(

@@ -285,6 +285,13 @@ def get_group(ranks: Iterable[int] | None = None) -> ProcessGroup:
     return get_world().group(ranks)
 
 
+def entered_group(group: ProcessGroup | None, op: str) -> ProcessGroup:
+    """Give the group that an operation runs on, by default that of all ranks; this rank must be a member."""
+    group = group if group is not None else get_world().everyone
+    group.member(op)
+    return group
+
+
 def new_group(ranks: Iterable[int] | None = None, timeout: float | None = None) -> ProcessGroup:
     """Give the group of these global ranks, and set its time-out in seconds: PyTorch's name for it."""
     return get_world().group(ranks, timeout)

@@ -236,7 +236,7 @@ class GraphTask:
         if isinstance(grad, np.generic):
             grad = np.asarray(grad)
         if grad.shape != shape:
-            if not node.function.broadcasts:
+            if not (node.function.broadcasts and _broadcasts(shape, grad.shape)):
                 raise AutogradError(
                     f"backward of {node.name} returned a gradient of shape {grad.shape} for input {i} "
                     f"of shape {shape}"
@@ -293,6 +293,12 @@ class GraphTask:
             if tensor is not None and grads[index] is not None and (node, index) not in self.heard:
                 grad = grads[index] if self.create_graph else tensor.wrap(grads[index].copy())
                 tensor.grad = grad if tensor.grad is None else tensor.grad + grad
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Tell whether an array of `shape` broadcasts to the shape `to`."""
+    tail = to[len(to) - len(shape) :]
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape, tail, strict=True))
 
 
 def _copy(ctx: Context) -> Context:

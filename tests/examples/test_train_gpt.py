@@ -25,6 +25,8 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",  # Open MPI refuses root, which containers run as, unless told twice
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
+PRINTED = 1e-4  # the last digit of a printed loss
+STEP = 3e-3  # AdamW moves a weight by about the learning rate, whatever rounding does to its gradient
 LAST_LINE = r"validation loss (\d+\.\d{4}) nats per byte after \d+ s"
 
 
@@ -83,11 +85,11 @@ def test_two_ranks_learn_what_one_does(
     launcher: str, text: Path, alone: tuple[float, dict[str, Any]], tmp_path: Path
 ) -> None:
     loss = run(launchers()[launcher], text, tmp_path / "gpt.safetensors")
-    assert loss == pytest.approx(alone[0], abs=2e-4)
+    assert loss == pytest.approx(alone[0], abs=PRINTED)
     weights = load_file(tmp_path / "gpt.safetensors")
     assert weights.keys() == alone[1].keys()
     for name, array in weights.items():
-        np.testing.assert_allclose(array, alone[1][name], atol=2e-4)
+        np.testing.assert_allclose(array, alone[1][name], atol=STEP / 100)
 
 
 def threaded(rank: int, text: str, save: str) -> float:
@@ -107,7 +109,7 @@ def test_ranks_as_threads(
         threaded, args=(str(text), str(tmp_path / "gpt.safetensors")), nprocs=n, transport="threads"
     )
     assert len(set(losses)) == 1
-    assert losses[0] == pytest.approx(alone[0], abs=2e-4)
+    assert losses[0] == pytest.approx(alone[0], abs=PRINTED)
     assert re.fullmatch(LAST_LINE, capsys.readouterr().out.strip().splitlines()[-1])
 
 

@@ -353,6 +353,19 @@ def test_a_wrong_backward_is_named() -> None:
         def backward(ctx: Any, g: Any) -> Any:
             return (g[:1],)
 
+    class Reshaped(sw.Function):
+        signature = "*"  # it broadcasts, but not from (2, 3) to (3, 2)
+
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            return a * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return (g.T,)
+
+    with pytest.raises(AutogradError, match=r"Reshaped returned a gradient of shape \(3, 2\) for input 0"):
+        Reshaped.apply(sw.ones(2, 3, requires_grad=True)).sum().backward()
     with pytest.raises(AutogradError, match="backward of TooFew returned 1 gradients for 2 inputs"):
         TooFew.apply(leaf(1.0), leaf(2.0)).backward()
     with pytest.raises(AutogradError, match=r"backward of WrongShape returned a gradient of shape \(1,\)"):
