@@ -17,10 +17,10 @@ import numpy as np
 from shardwise.backend.allocator import keep_pages
 from shardwise.backend.array import Array
 from shardwise.backend.errors import AnomalyError, AutogradError
+from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context
 from shardwise.tensor.leaf import LeafGradients, add_gradients, show_to_hooks
 from shardwise.tensor.mode import current_mode, override
-from shardwise.tensor.reduction import unbroadcast
 from shardwise.tensor.tape import Node, Target
 
 __all__ = ["GraphTask", "current_task"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardwise.backend.errors import ShapeError
-from shardwise.tensor.operators import Operand
+from shardwise.tensor.methods.carrier import Operand
 from shardwise.tensor.ops import arithmetic, view
 from shardwise.tensor.tensor import Tensor
 

@@ -15,9 +15,13 @@ from shardwise.tensor.autograd import backward
 from shardwise.tensor.diagnosis import check_finite, explained
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.handle import RemovableHandle
-from shardwise.tensor.inplace import InPlace
+from shardwise.tensor.methods.carrier import Operand
+from shardwise.tensor.methods.conversion import Conversion
+from shardwise.tensor.methods.elementwise import Elementwise
+from shardwise.tensor.methods.in_place import InPlace
+from shardwise.tensor.methods.reduction import Reduction
+from shardwise.tensor.methods.selection import Selection
 from shardwise.tensor.mode import current_mode
-from shardwise.tensor.operators import Operand
 from shardwise.tensor.ops.device import Transfer
 from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
 from shardwise.tensor.tape import record
@@ -28,7 +32,7 @@ __all__ = ["Tensor"]
 _NOT_ARRAYS = frozenset({list, tuple, int, float, complex, bool, str})
 
 
-class Tensor(InPlace):
+class Tensor(Elementwise, Reduction, Selection, Conversion, InPlace):
     """An array with a gradient.
 
     Parameters

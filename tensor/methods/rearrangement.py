@@ -1,7 +1,4 @@
-"""The methods of a tensor that rearrange its dims, cut it up, or pick from it by index.
-
-`Operators` inherits them. Dims are given as in PyTorch (``dim``).
-"""
+"""Rearranging dims and cutting up; dims are given as in PyTorch (``dim``)."""
 
 from __future__ import annotations
 
@@ -11,18 +8,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from shardwise.backend.array import Array
 from shardwise.backend.errors import ShapeError
 from shardwise.tensor.dim import counted_dim
-from shardwise.tensor.ops import index, view
+from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.ops import view
 
 __all__ = ["Rearrangement"]
 
 
-class Rearrangement:
+class Rearrangement(Carrier):
     """What moves the elements of a tensor without changing them."""
-
-    data: Array
 
     def reshape(self, *shape: int | Sequence[int]) -> Self:
         """Return the elements in another shape; one size may be -1."""
@@ -132,16 +127,6 @@ class Rearrangement:
     def triu(self, diagonal: int = 0) -> Self:
         """Return the upper triangle of the last two dims."""
         return view.Triu.apply(self, k=diagonal)
-
-    def __getitem__(self, key: Any) -> Self:
-        plain = index.plain_index(key)
-        if index.is_basic(plain):
-            return index.Slice.apply(self, index=plain)
-        return index.Index.apply(self, index=plain)
-
-    def take_along_dim(self, indices: Any, dim: int) -> Self:
-        """Return, per position of `indices`, the value that it names along `dim`."""
-        return index.TakeAlong.apply(self, indices, dim=dim)
 
 
 def _ints(values: tuple[Any, ...]) -> tuple[int, ...]:

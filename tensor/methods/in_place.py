@@ -9,20 +9,17 @@ import numpy as np
 
 from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
 from shardwise.tensor.function import Function
+from shardwise.tensor.methods.carrier import Carrier, Operand
 from shardwise.tensor.mode import current_mode
-from shardwise.tensor.operators import Operand, Operators
-from shardwise.tensor.ops import arithmetic
-from shardwise.tensor.tape import Node, Version
+from shardwise.tensor.ops import arithmetic, view
+from shardwise.tensor.tape import Version
 
 __all__ = ["InPlace"]
 
 
-class InPlace(Operators):
-    """What changes a tensor; `Tensor` inherits it."""
+class InPlace(Carrier):
+    """What changes a tensor."""
 
-    requires_grad: bool = False
-    node: Node | None = None
-    index: int = 0
     _version: Version | None = None
     _view: bool = False
 
@@ -75,7 +72,7 @@ class InPlace(Operators):
         if function is None:
             out = value
             if tracked and isinstance(value, InPlace):
-                out = arithmetic.Clone.apply(value.expand(self.data.shape))
+                out = arithmetic.Clone.apply(view.Expand.apply(value, shape=self.data.shape))
         else:
             out = function.apply(self, value, *rest)
         array = out.data if isinstance(out, InPlace) else out
