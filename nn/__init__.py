@@ -3,16 +3,11 @@
 from shardwise.nn import functional, init
 from shardwise.nn.clip import clip_grad_norm_
 from shardwise.nn.container import ModuleList, Sequential
-from shardwise.nn.layer import (
-    GELU,
-    CrossEntropyLoss,
-    Dropout,
-    Embedding,
-    LayerNorm,
-    Linear,
-    MSELoss,
-    ReLU,
-)
+from shardwise.nn.layers.activation import GELU, ReLU
+from shardwise.nn.layers.dropout import Dropout
+from shardwise.nn.layers.linear import Embedding, Linear
+from shardwise.nn.layers.loss import CrossEntropyLoss, MSELoss
+from shardwise.nn.layers.norm import LayerNorm
 from shardwise.nn.module import Module
 from shardwise.nn.parameter import Parameter
 

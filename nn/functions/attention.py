@@ -8,7 +8,7 @@ import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.nn.check import check_dtypes, check_tensors
-from shardwise.nn.dropout import check_probability, dropout
+from shardwise.nn.functions.dropout import check_probability, dropout
 from shardwise.tensor import Tensor, as_tensor
 from shardwise.tensor.ops import arithmetic, attention
 

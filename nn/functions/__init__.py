@@ -1,0 +1,1 @@
+"""Layers as functions, by family; `shardwise.nn.functional` gathers them."""
