@@ -65,6 +65,9 @@ class Function:
         whole, or a rule ``(shapes, params) -> str`` for ops whose parameters decide.
     view : bool
         The outputs share the memory of the first input.
+    exact : bool
+        The op moves values and computes none, or chooses its dtype itself: floats of 16 bits pass
+        through as they are. Others are computed in float32 and rounded. Views are exact.
     broadcasts : bool
         Gradients may come back in a shape that the input was broadcast to; the engine sums them.
         Follows from a signature with ``*`` or ``...``.
@@ -93,6 +96,7 @@ class Function:
 
     signature: ClassVar[Signature]
     view: ClassVar[bool] = False
+    exact: ClassVar[bool] = False
     broadcasts: ClassVar[bool] = False
     flops: ClassVar[Callable[..., int] | None] = None
     forward: ClassVar[Callable[..., Any]]

@@ -1,0 +1,17 @@
+"""The complex conjugate inside formulas, free for real numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["conj"]
+
+
+def conj(x: Any) -> Any:
+    """Return the complex conjugate of an array or Tensor; what is real comes back as it is.
+
+    NumPy's own would copy a real array.
+    """
+    return np.conjugate(x) if getattr(getattr(x, "dtype", None), "kind", "f") == "c" else x
