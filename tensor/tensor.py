@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, Self, overload
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 
-from shardwise.backend.array import Array, DTypeLike
+from shardwise.backend.array import Array
 from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
-from shardwise.backend.select import backend_of, is_device
 from shardwise.tensor.autograd import backward
 from shardwise.tensor.diagnosis import check_finite, explained
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.handle import RemovableHandle
 from shardwise.tensor.methods.carrier import Operand
 from shardwise.tensor.methods.conversion import Conversion
+from shardwise.tensor.methods.copying import Copying
 from shardwise.tensor.methods.elementwise import Elementwise
 from shardwise.tensor.methods.in_place import InPlace
+from shardwise.tensor.methods.interchange import Interchange
+from shardwise.tensor.methods.printing import Printing
 from shardwise.tensor.methods.reduction import Reduction
 from shardwise.tensor.methods.selection import Selection
 from shardwise.tensor.mode import current_mode
-from shardwise.tensor.ops.device import Transfer
-from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
 from shardwise.tensor.tape import record
 
 __all__ = ["Tensor"]
@@ -32,7 +32,7 @@ __all__ = ["Tensor"]
 _NOT_ARRAYS = frozenset({list, tuple, int, float, complex, bool, str})
 
 
-class Tensor(Elementwise, Reduction, Selection, Conversion, InPlace):
+class Tensor(Elementwise, Reduction, Selection, Conversion, InPlace, Copying, Interchange, Printing):
     """An array with a gradient.
 
     Parameters
@@ -199,128 +199,6 @@ class Tensor(Elementwise, Reduction, Selection, Conversion, InPlace):
             )
         self.sink = sink
 
-    # ---- facts
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the dims."""
-        return self.data.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
-        return self.data.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of dims."""
-        return self.data.ndim
-
-    @property
-    def device(self) -> str:
-        """``"cpu"``, ``"cuda:0"`` or ``"shape"`` (shape without data)."""
-        return backend_of(self.data).device_of(self.data)
-
-    @overload
-    def size(self) -> tuple[int, ...]: ...
-
-    @overload
-    def size(self, dim: int) -> int: ...
-
-    def size(self, dim: int | None = None) -> int | tuple[int, ...]:
-        """Return the shape, or the size of one dim."""
-        return self.data.shape if dim is None else self.data.shape[dim]
-
-    def dim(self) -> int:
-        """Return the number of dims."""
-        return self.data.ndim
-
-    def numel(self) -> int:
-        """Return the number of elements."""
-        return self.data.size
-
-    def is_contiguous(self) -> bool:
-        """Tell whether the elements lie in C order without gaps."""
-        return bool(self.data.flags.c_contiguous)
-
-    # ---- to other places
-
-    def to(self, *targets: DTypeLike) -> Tensor:
-        """Return on another device (``"cpu"``, ``"cuda:0"``) or with another dtype, or both."""
-        out: Tensor = self
-        for target in targets:
-            if is_device(target):
-                if target != out.device and not (target == "cuda" and out.device.startswith("cuda")):
-                    out = Transfer.apply(out, device=target)
-            else:
-                out = out.astype(target)
-        return out
-
-    def cpu(self) -> Tensor:
-        """Return on the host."""
-        return self.to("cpu")
-
-    def cuda(self, device: int = 0) -> Tensor:
-        """Return on a CUDA device."""
-        return self.to(f"cuda:{device}")
-
-    def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the values as a NumPy array; the same memory, on the CPU."""
-        if self.requires_grad:
-            raise AutogradError("numpy() of a tensor that requires grad: call detach().numpy()")
-        return backend_of(self.data).to_host(self.data)
-
-    def item(self) -> Any:
-        """Return the only element as a Python number."""
-        if self.data.size != 1:
-            raise ShapeError(f"item() needs exactly one element, but the shape is {self.data.shape}")
-        return self.data.item()
-
-    def tolist(self) -> Any:
-        """Return nested lists of Python numbers."""
-        return backend_of(self.data).to_host(self.data).tolist()
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
-        if self.requires_grad:
-            raise AutogradError(
-                "NumPy asked for the array of a tensor that requires grad: call detach() first"
-            )
-        return np.array(backend_of(self.data).to_host(self.data), dtype=dtype, copy=copy)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return apply_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return apply_function(self, function, args, kwargs)
-
-    def __array_special__(self, function: Any, args: Any, kwargs: Any) -> Any:
-        return apply_special(function, args, kwargs)
-
-    def __len__(self) -> int:
-        if not self.data.shape:
-            raise ShapeError("len() of a 0-d tensor")
-        length: int = self.data.shape[0]
-        return length
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self.data.shape:
-            raise ShapeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        if self.data.dtype.kind not in "iub":
-            raise DTypeError(f"only integer tensors can be an index, not {self.data.dtype}")
-        return int(self.item())
-
     def __setitem__(self, key: Any, value: Any) -> None:
         if current_mode().grad and (
             self.requires_grad or (isinstance(value, Tensor) and value.requires_grad)
@@ -330,38 +208,6 @@ class Tensor(Elementwise, Reduction, Selection, Conversion, InPlace):
             value.data if isinstance(value, Tensor) else value
         )
         self.version.count += 1
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if self.node is not None:
-            raise AutogradError("only leaves can be deep-copied; detach() first")
-        out = type(self)(self.data.copy(), self.requires_grad)
-        memo[id(self)] = out
-        return out
-
-    def __reduce__(self) -> Any:
-        if self.node is not None:
-            raise AutogradError("only leaves can be pickled; detach() first")
-        return type(self), (self.data, self.requires_grad)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item() if spec and not self.data.shape else str(self), spec)
-
-    def __repr__(self) -> str:
-        notes = []
-        if self.device == "shape":
-            body = f"..., shape={self.data.shape}"
-        else:
-            host = backend_of(self.data).to_host(self.data)
-            body = np.array2string(host, separator=", ", prefix="tensor(")
-        if self.data.dtype not in (np.float32, np.int64, np.bool_):
-            notes.append(f"dtype={self.data.dtype}")
-        if self.device != "cpu":
-            notes.append(f"device='{self.device}'")
-        if self.node is not None:
-            notes.append(f"grad_fn={self.node.name}")
-        elif self.requires_grad:
-            notes.append("requires_grad=True")
-        return f"tensor({', '.join([body, *notes])})"
 
 
 def _tell_apart(args: tuple[Any, ...], arrays: list[Any]) -> None:

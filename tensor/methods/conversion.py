@@ -7,14 +7,35 @@ from typing import Self
 import numpy as np
 
 from shardwise.backend.array import DTypeLike
-from shardwise.tensor.methods.carrier import Carrier
+from shardwise.backend.select import is_device
+from shardwise.tensor.methods.facts import Facts
 from shardwise.tensor.ops import arithmetic
+from shardwise.tensor.ops.device import Transfer
 
 __all__ = ["Conversion"]
 
 
-class Conversion(Carrier):
+class Conversion(Facts):
     """What changes how values are stored."""
+
+    def to(self, *targets: DTypeLike) -> Self:
+        """Return on another device (``"cpu"``, ``"cuda:0"``) or with another dtype, or both."""
+        out = self
+        for target in targets:
+            if is_device(target):
+                if target != out.device and not (target == "cuda" and out.device.startswith("cuda")):
+                    out = Transfer.apply(out, device=target)
+            else:
+                out = out.astype(target)
+        return out
+
+    def cpu(self) -> Self:
+        """Return on the host."""
+        return self.to("cpu")
+
+    def cuda(self, device: int = 0) -> Self:
+        """Return on a CUDA device."""
+        return self.to(f"cuda:{device}")
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the values in another dtype; self, if it has that dtype already."""
