@@ -14,11 +14,11 @@ from shardwise.tensor.autograd import backward
 from shardwise.tensor.diagnosis import check_finite, explained
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.handle import RemovableHandle
+from shardwise.tensor.methods.assignment import Assignment
 from shardwise.tensor.methods.carrier import Operand
 from shardwise.tensor.methods.conversion import Conversion
 from shardwise.tensor.methods.copying import Copying
 from shardwise.tensor.methods.elementwise import Elementwise
-from shardwise.tensor.methods.in_place import InPlace
 from shardwise.tensor.methods.interchange import Interchange
 from shardwise.tensor.methods.printing import Printing
 from shardwise.tensor.methods.reduction import Reduction
@@ -32,7 +32,7 @@ __all__ = ["Tensor"]
 _NOT_ARRAYS = frozenset({list, tuple, int, float, complex, bool, str})
 
 
-class Tensor(Elementwise, Reduction, Selection, Conversion, InPlace, Copying, Interchange, Printing):
+class Tensor(Elementwise, Reduction, Selection, Conversion, Assignment, Copying, Interchange, Printing):
     """An array with a gradient.
 
     Parameters
@@ -198,16 +198,6 @@ class Tensor(Elementwise, Reduction, Selection, Conversion, InPlace, Copying, In
                 f"got {sink.shape} and {sink.dtype}"
             )
         self.sink = sink
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if current_mode().grad and (
-            self.requires_grad or (isinstance(value, Tensor) and value.requires_grad)
-        ):
-            raise AutogradError("assignment by index is not recorded; do it under no_grad(), or use where()")
-        self.data[key.data if isinstance(key, Tensor) else key] = (
-            value.data if isinstance(value, Tensor) else value
-        )
-        self.version.count += 1
 
 
 def _tell_apart(args: tuple[Any, ...], arrays: list[Any]) -> None:

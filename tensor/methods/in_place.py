@@ -48,33 +48,50 @@ class InPlace(Carrier):
         others = [view() for view in self.version.views]
         return any(other is not None and other is not self for other in others)
 
-    def _write(self, function: type[Function] | None, value: Any, *rest: Any) -> Self:
-        """Write ``function(self, value, *rest)`` into this tensor's memory, on the tape."""
+    def _tracked(self, name: str, *others: Any) -> bool:
+        """Tell whether writing `others` into this tensor goes on the tape.
+
+        Raises
+        ------
+        AutogradError
+            It would, and must not: into a leaf, or into memory that another tensor looks at.
+        """
+        if not current_mode().grad or not (
+            self.requires_grad or any(isinstance(v, InPlace) and v.requires_grad for v in others)
+        ):
+            return False
+        if self.node is None and self.requires_grad:
+            raise AutogradError(
+                f"cannot write in place ({name}) into a leaf that requires grad. Write under "
+                "no_grad(), or use the out-of-place form."
+            )
+        # The write would be on the tape of this tensor alone, and the others would lose its gradient.
+        if self._shared():
+            what = "view of another tensor" if self._view else "tensor with views"
+            raise AutogradError(
+                f"cannot write in place ({name}) into a {what} on the tape. clone() it first, or drop "
+                "the others that look at its memory."
+            )
+        return True
+
+    def _follow(self, out: Any) -> None:
+        """Take the place of `out`, of whose values this memory now is, on the tape."""
+        if isinstance(out, InPlace):
+            self.node, self.index, self.requires_grad = out.node, out.index, out.requires_grad
+        else:  # a constant: nothing flows back any more
+            self.node, self.index, self.requires_grad = None, 0, False
+
+    def _write(self, function: type[Function] | None, value: Any, *rest: Any, **params: Any) -> Self:
+        """Write ``function(self, value, *rest, **params)`` into this tensor's memory, on the tape."""
         name = function.__name__ if function is not None else "copy_"
-        mode = current_mode()
-        tracked = mode.grad and (
-            self.requires_grad or any(isinstance(v, InPlace) and v.requires_grad for v in (value, *rest))
-        )
-        if tracked:
-            if self.node is None and self.requires_grad:
-                raise AutogradError(
-                    f"cannot write in place ({name}) into a leaf that requires grad. Write under "
-                    "no_grad(), or use the out-of-place form."
-                )
-            # The write would be on the tape of this tensor alone, and the others would lose its gradient.
-            if self._shared():
-                what = "view of another tensor" if self._view else "tensor with views"
-                raise AutogradError(
-                    f"cannot write in place ({name}) into a {what} on the tape. clone() it first, or drop "
-                    "the others that look at its memory."
-                )
+        tracked = self._tracked(name, value, *rest)
         out: Any
         if function is None:
             out = value
             if tracked and isinstance(value, InPlace):
                 out = arithmetic.Clone.apply(view.Expand.apply(value, shape=self.data.shape))
         else:
-            out = function.apply(self, value, *rest)
+            out = function.apply(self, value, *rest, **params)
         array = out.data if isinstance(out, InPlace) else out
         shape = getattr(array, "shape", ())
         if shape != self.data.shape and (
@@ -88,10 +105,8 @@ class InPlace(Carrier):
             )
         self.data[...] = array
         self.version.count += 1
-        if tracked and isinstance(out, InPlace):
-            self.node, self.index, self.requires_grad = out.node, out.index, out.requires_grad
-        elif tracked:  # a constant: nothing flows back any more
-            self.node, self.index, self.requires_grad = None, 0, False
+        if tracked:
+            self._follow(out)
         return self
 
     def add_(self, other: Operand, alpha: float = 1) -> Self:
