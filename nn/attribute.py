@@ -75,6 +75,7 @@ class Attributes:
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
+                self._persistent.pop(name, None)
                 return
         object.__delattr__(self, name)
 

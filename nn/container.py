@@ -1,4 +1,4 @@
-"""Modules that hold modules."""
+"""Modules that hold modules in a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Self, overload
 
-from shardwise.backend.errors import IndexRangeError, ModuleError
+from shardwise.backend.errors import ArgumentError, IndexRangeError, ModuleError
 from shardwise.nn.module import Module
 
 __all__ = ["ModuleList", "Sequential"]
@@ -65,6 +65,16 @@ class _Row(Module):
     def __iter__(self) -> Iterator[Module]:
         return self.children()
 
+    def __contains__(self, module: object) -> bool:
+        return any(module is own for own in self)
+
+    def __add__(self, other: Iterable[Module]) -> Self:
+        row = self._of({})
+        return row.extend(self).extend(other)
+
+    def __iadd__(self, other: Iterable[Module]) -> Self:
+        return self.extend(other)
+
     def append(self, module: Module) -> Self:
         """Add one module at the end, and return this container."""
         self.add_module(str(len(self)), self._checked(module))
@@ -76,12 +86,18 @@ class _Row(Module):
             self.append(module)
         return self
 
-    def insert(self, i: int, module: Module) -> Self:
-        """Put one module before place `i`, as `list.insert` does, and return this container."""
+    def insert(self, index: int, module: Module) -> Self:
+        """Put one module before place `index`, as `list.insert` does, and return this container."""
         modules = list(self.children())
-        modules.insert(i, self._checked(module))
+        modules.insert(index, self._checked(module))
         self._rename(modules)
         return self
+
+    def pop(self, key: int | slice = -1) -> Module | Self:
+        """Take a module out, and return it."""
+        taken = self[key]
+        del self[key]
+        return taken
 
     def _checked(self, module: Module) -> Module:
         if not isinstance(module, Module):
@@ -96,6 +112,13 @@ class Sequential(_Row):
     ----------
     *modules : Module, or one mapping of str to Module
         Named ``0``, ``1``, ... or as the mapping says.
+
+    Examples
+    --------
+    >>> from shardwise import nn
+    >>> net = nn.Sequential(nn.Linear(2, 4), nn.ReLU()) + nn.Sequential(nn.Linear(4, 1))
+    >>> net[-1]
+    Linear(in_features=4, out_features=1, bias=True)
     """
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
@@ -112,11 +135,24 @@ class Sequential(_Row):
                     f"{type(module).__name__}"
                 )
 
-    def forward(self, x: Any) -> Any:
-        """Pass `x` through all modules."""
+    def forward(self, input: Any) -> Any:
+        """Pass `input` through all modules."""
         for module in self.children():
-            x = module(x)
-        return x
+            input = module(input)
+        return input
+
+    def __mul__(self, times: int) -> Self:
+        """Return the modules in a row that many times; they are the same objects, not copies."""
+        if not isinstance(times, int) or times < 1:
+            raise ArgumentError(
+                f"Sequential can be repeated a whole number of times from 1 on, not {times!r}"
+            )
+        return self._of({}).extend([module for _ in range(times) for module in self])
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Self:
+        return self.extend(list((self * times)[len(self) :]))
 
 
 class ModuleList(_Row):
@@ -127,9 +163,9 @@ class ModuleList(_Row):
     modules : iterable of Module
     """
 
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
-        self.extend(modules)
+        self.extend(() if modules is None else modules)
 
     def __repr__(self) -> str:
         """Show equal neighbours once, with their number, as PyTorch does."""

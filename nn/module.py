@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from shardwise.backend.array import Array, DTypeLike
-from shardwise.backend.errors import DTypeError, ModuleError
-from shardwise.backend.select import is_device
-from shardwise.nn.attribute import Attributes
-from shardwise.nn.parameter import Parameter
-from shardwise.nn.state import fill
-from shardwise.tensor import RemovableHandle, Tensor, no_grad, random
+from shardwise.backend.errors import ModuleError
+from shardwise.nn.hook import Crossing, Hook
+from shardwise.nn.placement import Placement
+from shardwise.nn.state import State
+from shardwise.tensor import RemovableHandle, random
 
 __all__ = ["Module"]
 
 
-class Module(Attributes):
+class Module(Placement, State):
     """The base of all layers and models. Define ``__init__`` and ``forward``; call the module.
 
     Parameters, buffers and submodules are found by assignment: ``self.weight = Parameter(...)``.
@@ -27,6 +23,21 @@ class Module(Attributes):
     ----------
     training : bool
         Set by `train` and `eval`; dropout looks at it.
+
+    Examples
+    --------
+    >>> import shardwise as sw
+    >>> from shardwise import nn
+    >>> class Scale(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = nn.Parameter(sw.ones(1))
+    ...
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> model = nn.Sequential(nn.Linear(2, 3), Scale())
+    >>> [name for name, _ in model.named_parameters()]
+    ['0.weight', '0.bias', '1.factor']
     """
 
     transparent: ClassVar[bool] = False
@@ -35,12 +46,14 @@ class Module(Attributes):
     training: bool
 
     _modules: dict[str, Module | None]
-    _forward_pre_hooks: list[Callable[..., Any]]
-    _forward_hooks: list[Callable[..., Any]]
+    _forward_pre_hooks: list[Hook]
+    _forward_hooks: list[Hook]
+    _backward_pre_hooks: list[Hook]
+    _backward_hooks: list[Hook]
 
     def __init__(self) -> None:
         super().__init__()
-        for name in ("_forward_pre_hooks", "_forward_hooks"):
+        for name in ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks"):
             object.__setattr__(self, name, [])
         object.__setattr__(self, "training", True)
 
@@ -64,29 +77,84 @@ class Module(Attributes):
             scope.stack.pop()
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        watched = self._forward_pre_hooks or self._forward_hooks
+        if not (watched or self._backward_pre_hooks or self._backward_hooks):
+            return self.forward(*args, **kwargs)
+        left = [hook for hook in self._forward_hooks if hook.always_call]
+        try:
+            return self._run_hooked(args, kwargs, left)
+        except Exception:
+            for hook in left:  # those that did not get their turn
+                _call_forward_hook(hook, self, args, kwargs, None)
+            raise
+
+    def _run_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any], left: list[Hook]) -> Any:
         for pre_hook in tuple(self._forward_pre_hooks):
-            changed = pre_hook(self, args)
+            if pre_hook.with_kwargs:
+                changed = pre_hook.call(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = _both(changed, type(self).__name__)
+                continue
+            changed = pre_hook.call(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
-        output = self.forward(*args, **kwargs)
+        crossing = None
+        inputs = args
+        if self._backward_pre_hooks or self._backward_hooks:
+            crossing = Crossing(self, tuple(self._backward_pre_hooks), tuple(self._backward_hooks))
+            inputs = crossing.enter(args)
+        output = self.forward(*inputs, **kwargs)
         for hook in tuple(self._forward_hooks):
-            changed = hook(self, args, output)
+            if hook in left:
+                left.remove(hook)
+            changed = _call_forward_hook(hook, self, args, kwargs, output)
             if changed is not None:
                 output = changed
-        return output
+        return output if crossing is None else crossing.leave(output)
 
     def _paths(self) -> dict[int, str]:
         return {id(module): path for path, module in self.named_modules()}
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments."""
-        self._forward_pre_hooks.append(hook)
-        return RemovableHandle(self._forward_pre_hooks, hook)
+    # ---- hooks
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output."""
-        self._forward_hooks.append(hook)
-        return RemovableHandle(self._forward_hooks, hook)
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args)`` before each forward; what it returns replaces the arguments.
+
+        With `with_kwargs` it is ``hook(module, args, kwargs)``, which returns None or both.
+        """
+        return _register(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call ``hook(module, args, output)`` after each forward; what it returns replaces the output.
+
+        With `with_kwargs` it is ``hook(module, args, kwargs, output)``. With `always_call` it is called
+        with None for the output where the forward raises.
+        """
+        return _register(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` before each backward; what it returns replaces the gradients."""
+        return _register(self._backward_pre_hooks, Hook(hook), prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are there.
+
+        Both are tuples, with one place per positional argument and per output, None where there is no
+        gradient. An output that nobody used has a gradient of zeros. What the hook returns replaces
+        `grad_input`. Under such a hook a module must not write into its inputs in place.
+        """
+        return _register(self._backward_hooks, Hook(hook), prepend)
 
     # ---- the tree
 
@@ -95,22 +163,22 @@ class Module(Attributes):
         self.check_part(name, module, Module)
         self._modules[name] = module
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Yield every module of the tree once, with its dotted path; this one first."""
-        seen: set[int] = set()
-        stack: list[tuple[str, Module]] = [(prefix, self)]
-        while stack:
-            path, module = stack.pop()
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
+    register_module = add_module
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """Yield every module of the tree with its dotted path, this one first; once, unless told otherwise.
+
+        `memo` holds modules to leave out; those that are yielded are added to it.
+        """
+        for path, module in self.walk(prefix, once=remove_duplicate):
+            if memo is not None:
+                if module in memo:
+                    continue
+                if remove_duplicate:
+                    memo.add(module)
             yield path, module
-            children = [
-                (f"{path}.{name}" if path else name, m)
-                for name, m in module._modules.items()
-                if m is not None
-            ]
-            stack.extend(reversed(children))
 
     def modules(self) -> Iterator[Module]:
         """Yield every module of the tree once."""
@@ -124,154 +192,40 @@ class Module(Attributes):
         """Yield the direct submodules."""
         return (module for _, module in self.named_children())
 
-    def _named(self, table: str, prefix: str, recurse: bool, duplicates: bool) -> Iterator[tuple[str, Any]]:
-        seen: set[int] = set()
-        walk = self._all_paths(prefix) if duplicates and recurse else self.named_modules(prefix)
-        for path, module in walk:
-            for name, value in module.__dict__[table].items():
-                if value is not None and (duplicates or id(value) not in seen):
-                    seen.add(id(value))
-                    yield (f"{path}.{name}" if path else name), value
-            if not recurse:
-                return
-
-    def _all_paths(self, prefix: str) -> Iterator[tuple[str, Module]]:
-        yield prefix, self
-        for name, module in self.named_children():
-            yield from module._all_paths(f"{prefix}.{name}" if prefix else name)
-
-    def named_parameters(
-        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Parameter]]:
-        """Yield each parameter with its dotted name; once, unless `remove_duplicate` is False."""
-        return self._named("_parameters", prefix, recurse, not remove_duplicate)
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield each parameter once."""
-        return (p for _, p in self.named_parameters(recurse=recurse))
-
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """Yield each buffer once, with its dotted name."""
-        return self._named("_buffers", prefix, recurse, False)
-
-    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Yield each buffer once."""
-        return (b for _, b in self.named_buffers(recurse=recurse))
-
     def get_submodule(self, target: str) -> Module:
         """Return the module at a dotted path; ``""`` is this one."""
-        module: Module = self
-        for name in target.split(".") if target else ():
-            child = module._modules.get(name)
-            if child is None:
-                raise ModuleError(f"{type(self).__name__} has no submodule {target!r} (stopped at {name!r})")
-            module = child
-        return module
+        return self.at(target)
 
-    def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter at a dotted path."""
+    def set_submodule(self, target: str, module: Module) -> None:
+        """Put a module in the place of the one at a dotted path."""
         path, _, name = target.rpartition(".")
-        parameter = self.get_submodule(path)._parameters.get(name)
-        if parameter is None:
-            raise ModuleError(f"{type(self).__name__} has no parameter {target!r}")
-        return parameter
+        owner = self.at(path)
+        if name not in owner._modules:
+            raise ModuleError(
+                f"{type(self).__name__} has no submodule {target!r} to replace; add_module() adds"
+            )
+        owner.check_part(name, module, Module)
+        owner._modules[name] = module
 
-    # ---- state
-
-    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
-        """Return parameters and persistent buffers by name, over the module's own memory."""
-        state: dict[str, Tensor] = {}
-        for path, module in self._all_paths(prefix.removesuffix(".")):
-            dot = f"{path}." if path else ""
-            for name, parameter in module._parameters.items():
-                if parameter is not None:
-                    state[dot + name] = parameter.detach()
-            for name, buffer in module._buffers.items():
-                if buffer is not None and module._persistent[name]:
-                    state[dot + name] = buffer.detach()
-        return state
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Tensor | Array], strict: bool = True
-    ) -> tuple[list[str], list[str]]:
-        """Copy values into parameters and buffers, cast to their dtypes.
-
-        Parameters
-        ----------
-        state_dict : mapping of str to Tensor or Array
-        strict : bool
-            Raise if names are missing or unexpected.
-
-        Returns
-        -------
-        missing, unexpected : list of str
-
-        Raises
-        ------
-        ModuleError
-            Names or shapes that do not fit: all of them, in one message. Nothing is loaded then.
-        """
-        return fill(self.state_dict(), state_dict, strict, type(self).__name__)
-
-    def apply(self, function: Callable[[Module], object]) -> Self:
-        """Call `function` on every module of the tree, children first."""
+    def apply(self, fn: Callable[[Module], object]) -> Self:
+        """Call `fn` on every module of the tree, children first."""
         for module in self.children():
-            module.apply(function)
-        function(self)
+            module.apply(fn)
+        fn(self)
         return self
+
+    # ---- modes
 
     def train(self, mode: bool = True) -> Self:
         """Put the whole tree into training mode (or out of it)."""
-        for module in self.modules():
-            object.__setattr__(module, "training", bool(mode))
+        for module in self.children():
+            module.train(mode)
+        object.__setattr__(self, "training", bool(mode))
         return self
 
     def eval(self) -> Self:
         """Put the whole tree out of training mode."""
         return self.train(False)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Have all parameters learn, or none."""
-        for parameter in self.parameters():
-            parameter.requires_grad_(requires_grad)
-        return self
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or set them to zero."""
-        for parameter in self.parameters():
-            if set_to_none:
-                parameter.grad = None
-            elif parameter.grad is not None:
-                with no_grad():
-                    parameter.grad.zero_()
-
-    def to(self, *targets: DTypeLike) -> Self:
-        """Move all parameters and buffers to a device, or cast the floating ones to a floating dtype."""
-        for target in targets:
-            if not (is_device(target) or _is_floating(target)):
-                raise DTypeError(f"Module.to takes devices and floating or complex dtypes, not {target!r}")
-        for name, tensor in (*self.named_parameters(), *self.named_buffers()):
-            for target in targets:
-                if not is_device(target) and tensor.dtype.kind not in "fcV":  # V: bfloat16
-                    continue
-                moved = tensor.detach().to(target).data
-                if moved is not tensor.data and tensor.sink is not None:
-                    raise ModuleError(
-                        f"cannot move {name} to {target!r}: its gradients go into a bucket of "
-                        "DistributedDataParallel. Call to() before wrapping."
-                    )
-                tensor.data = moved
-                if tensor.grad is not None:
-                    tensor.grad = tensor.grad.detach().to(target)
-        return self
-
-    def float(self) -> Self:
-        """Cast floating parameters and buffers to float32."""
-        return self.to(np.float32)
-
-    def double(self) -> Self:
-        """Cast floating parameters and buffers to float64."""
-        return self.to(np.float64)
 
     # ---- showing
 
@@ -288,8 +242,24 @@ class Module(Attributes):
         return "\n  ".join([f"{type(self).__name__}(", *lines]) + "\n)"
 
 
-def _is_floating(dtype: DTypeLike) -> bool:
-    try:
-        return np.dtype(dtype).kind in "fcV"
-    except TypeError:
-        return False
+def _register(hooks: list[Hook], hook: Hook, prepend: bool) -> RemovableHandle:
+    hooks.insert(0 if prepend else len(hooks), hook)
+    return RemovableHandle(hooks, hook)
+
+
+def _call_forward_hook(
+    hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+) -> Any:
+    if hook.with_kwargs:
+        return hook.call(module, args, kwargs, output)
+    return hook.call(module, args, output)
+
+
+def _both(changed: Any, owner: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(changed, tuple) and len(changed) == 2 and isinstance(changed[1], dict):
+        args, kwargs = changed
+        return (args if isinstance(args, tuple) else (args,)), kwargs
+    raise ModuleError(
+        f"a forward pre-hook of {owner} with with_kwargs=True must return None or (args, kwargs), not "
+        f"{type(changed).__name__}"
+    )

@@ -57,7 +57,7 @@ def test_parts_are_found_by_assignment_and_named_once() -> None:
     assert [n for n, _ in tree.named_parameters(prefix="p", recurse=False)] == ["p.own", "p.tied"]
     assert [n for n, _ in tree.named_buffers()] == ["a.mean", "a.cache", "b.0.mean", "b.0.cache"]
     assert [n for n, _ in tree.named_modules()] == ["", "a", "b", "b.0", "b.1"]
-    assert [n for n, _ in tree.named_modules("t")] == ["t", "t.a", "t.b", "t.b.0", "t.b.1"]
+    assert [n for n, _ in tree.named_modules(prefix="t")] == ["t", "t.a", "t.b", "t.b.0", "t.b.1"]
     assert [n for n, _ in tree.named_children()] == ["a", "b", "again"]
     assert list(tree.modules()) == [tree, tree.a, tree.b, tree.b[0], tree.b[1]]
     assert list(tree.children()) == [tree.a, tree.b, tree.a]
