@@ -8,6 +8,7 @@ from shardwise.nn.layers.dropout import Dropout
 from shardwise.nn.layers.linear import Embedding, Linear
 from shardwise.nn.layers.loss import CrossEntropyLoss, MSELoss
 from shardwise.nn.layers.norm import LayerNorm
+from shardwise.nn.mapping import ModuleDict, ParameterDict, ParameterList
 from shardwise.nn.module import Module
 from shardwise.nn.parameter import Parameter
 
@@ -20,8 +21,11 @@ __all__ = [
     "Linear",
     "MSELoss",
     "Module",
+    "ModuleDict",
     "ModuleList",
     "Parameter",
+    "ParameterDict",
+    "ParameterList",
     "ReLU",
     "Sequential",
     "clip_grad_norm_",
