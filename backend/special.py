@@ -18,6 +18,7 @@ import numpy as np
 from shardwise.backend import cuda
 from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
+from shardwise.backend.scatter import added_at
 
 __all__ = ["SPECIAL_FUNCTIONS", "Index", "erf", "scatter_add"]
 
@@ -112,9 +113,8 @@ def scatter_add(base_shape: Shape, index: Index, updates: Array) -> Array:
         return _elsewhere(scatter_add, cuda.scatter_add, updates, (base_shape, index, updates))
     if not isinstance(index, tuple) and type(index) is not np.ndarray:
         return _elsewhere(scatter_add, cuda.scatter_add, index, (base_shape, index, updates))
-    result = np.zeros(base_shape, updates.dtype)
     try:
-        np.add.at(result, index, updates)  # type: ignore[arg-type]  # NumPy's stubs leave tuples out
+        return added_at(tuple(base_shape), index if isinstance(index, tuple) else (index,), updates)
     except IndexError as error:
         raise IndexRangeError(
             f"scatter_add: the index does not fit an array of shape {tuple(base_shape)}: {error}. "
@@ -125,7 +125,6 @@ def scatter_add(base_shape: Shape, index: Index, updates: Array) -> Array:
             f"scatter_add: updates of shape {updates.shape} do not broadcast to what the index selects "
             f"from shape {tuple(base_shape)}: {error}."
         ) from error
-    return result
 
 
 SPECIAL_FUNCTIONS = (erf, scatter_add)

@@ -16,6 +16,7 @@ from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
 from shardwise.backend.kernels.optimizer import adamw_
 from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.scatter import scatter_rows
 from shardwise.backend.kernels.softmax import (
     log_softmax_backward,
     log_softmax_forward,
@@ -33,6 +34,7 @@ KERNELS = (
     *(cross_entropy_forward, cross_entropy_backward),
     *(dropout_forward, dropout_backward),
     embedding_backward,
+    scatter_rows,
     adamw_,
     *(column_sum, sum_of_squares),
 )

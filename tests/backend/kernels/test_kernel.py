@@ -211,6 +211,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "dropout_forward": (M, 0.5, 1, 2, 3),
     "dropout_backward": (M, M > 0, 0.5),
     "embedding_backward": (M, LABELS, 5),
+    "scatter_rows": (H, LABELS.repeat(2), 5),
     "adamw_": (M.copy(), M, M.copy(), M.copy(), 0.1, 0.9, 0.99, 1e-8, 0.1, 1.0, 1.0),
     "column_sum": (M,),
     "sum_of_squares": (M,),
