@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shardwise.backend.errors import ShapeError
 from shardwise.tensor.methods.carrier import Operand
-from shardwise.tensor.ops import arithmetic, view
+from shardwise.tensor.ops import arithmetic, joining
 from shardwise.tensor.tensor import Tensor
 
 __all__ = ["cat", "stack", "where"]
@@ -16,14 +16,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Return tensors joined along an existing dim; their other sizes must agree."""
     if not tensors:
         raise ShapeError("cat needs at least one tensor")
-    return view.Cat.apply(*tensors, dim=dim)
+    return joining.Cat.apply(*tensors, dim=dim)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Return tensors of one shape joined along a new dim."""
     if not tensors:
         raise ShapeError("stack needs at least one tensor")
-    return view.Stack.apply(*tensors, dim=dim)
+    return joining.Stack.apply(*tensors, dim=dim)
 
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:

@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend import special
-from shardwise.tensor.ops import arithmetic, comparison, elementary, index, matmul, reduce, view
+from shardwise.tensor.ops import (
+    arithmetic,
+    comparison,
+    elementary,
+    index,
+    joining,
+    matmul,
+    reduce,
+    triangle,
+    view,
+)
 
 __all__ = ["apply_function", "apply_special", "apply_ufunc"]
 
@@ -99,10 +109,10 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.expand_dims: _expand_dims,
     np.squeeze: _squeeze,
     np.broadcast_to: lambda a, shape: view.Expand.apply(a, shape=tuple(shape)),
-    np.concatenate: lambda arrays, axis=0: view.Cat.apply(*arrays, dim=axis),
-    np.stack: lambda arrays, axis=0: view.Stack.apply(*arrays, dim=axis),
-    np.tril: lambda a, k=0: view.Tril.apply(a, k=k),
-    np.triu: lambda a, k=0: view.Triu.apply(a, k=k),
+    np.concatenate: lambda arrays, axis=0: joining.Cat.apply(*arrays, dim=axis),
+    np.stack: lambda arrays, axis=0: joining.Stack.apply(*arrays, dim=axis),
+    np.tril: lambda a, k=0: triangle.Tril.apply(a, k=k),
+    np.triu: lambda a, k=0: triangle.Triu.apply(a, k=k),
     np.clip: lambda a, low=None, high=None: arithmetic.Clip.apply(a, low=low, high=high),
     np.where: lambda condition, a, b: arithmetic.Where.apply(condition, a, b),
     np.take: lambda a, indices, axis: _take(a, indices, axis),

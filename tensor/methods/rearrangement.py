@@ -11,7 +11,7 @@ import numpy as np
 from shardwise.backend.errors import ShapeError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Carrier
-from shardwise.tensor.ops import view
+from shardwise.tensor.ops import triangle, view
 
 __all__ = ["Rearrangement"]
 
@@ -122,11 +122,11 @@ class Rearrangement(Carrier):
 
     def tril(self, diagonal: int = 0) -> Self:
         """Return the lower triangle of the last two dims."""
-        return view.Tril.apply(self, k=diagonal)
+        return triangle.Tril.apply(self, k=diagonal)
 
     def triu(self, diagonal: int = 0) -> Self:
         """Return the upper triangle of the last two dims."""
-        return view.Triu.apply(self, k=diagonal)
+        return triangle.Triu.apply(self, k=diagonal)
 
 
 def _ints(values: tuple[Any, ...]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Ops that rearrange dimensions, most of them without moving data."""
+"""Ops that rearrange dims without moving data: their results are views, where strides allow it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,52 @@ from typing import Any
 
 import numpy as np
 
-from shardwise.backend.array import Array
+from shardwise.backend.array import Array, Shape
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.letter import LETTERS, by_size, term
 
-__all__ = ["Cat", "Expand", "Permute", "Reshape", "Split", "Stack", "Tril", "Triu", "Unbind"]
-
-_LETTERS = "abcdefghijklmnopqrstuvw"
+__all__ = ["CopiedReshape", "Expand", "Permute", "Reshape", "Split", "Unbind", "keeps_memory"]
 
 
-def _reshape_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
+def keeps_memory(shape: Shape, strides: Shape, wanted: Shape) -> bool:
+    """Tell whether an array can be seen in the shape `wanted`, of the same size, without a copy.
+
+    Parameters
+    ----------
+    shape, strides : tuple of int
+        Of the array.
+    wanted : tuple of int
+    """
+    if 0 in shape:
+        return True
+    runs: list[int] = []  # sizes of what lies evenly in memory
+    outer = 0
+    for n, stride in zip(shape, strides, strict=True):
+        if n == 1:
+            continue
+        if runs and outer == n * stride:
+            runs[-1] *= n
+        else:
+            runs.append(n)
+        outer = stride
+    sizes = iter(wanted)
+    for run in runs:
+        product = 1
+        while product < run:
+            product *= next(sizes)
+        if product != run:
+            return False
+    return True
+
+
+def _reshape_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     """Keep the leading dims that both shapes share; the others must be whole."""
     before, after = shapes[0], params["shape"]
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
         same += 1
-    head = _LETTERS[:same]
-    fresh = iter(_LETTERS[same:])
+    head = LETTERS[:same]
+    fresh = iter(LETTERS[same:])
     left = "".join(f"[{next(fresh)}]" for _ in before[same:])
     right = "".join(f"[{next(fresh)}]" for _ in after[same:])
     return f"{head}{left}->{head}{right}"
@@ -32,7 +62,7 @@ class Reshape(Function):
     view = True
 
     @staticmethod
-    def forward(ctx: Context, a: Array, shape: tuple[int, ...]) -> Array:
+    def forward(ctx: Context, a: Array, shape: Shape) -> Array:
         ctx.shape = a.shape
         return np.reshape(a, shape)
 
@@ -41,8 +71,15 @@ class Reshape(Function):
         return (np.reshape(g, ctx.shape),)
 
 
-def _permute_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
-    letters = _LETTERS[: len(shapes[0])]
+class CopiedReshape(Reshape):
+    """A reshape that the strides do not allow without a copy, which then is no view."""
+
+    view = False
+    exact = True
+
+
+def _permute_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    letters = term(len(shapes[0]))
     return f"{letters}->{''.join(letters[d] for d in params['dims'])}"
 
 
@@ -63,9 +100,9 @@ class Permute(Function):
         return (np.transpose(g, tuple(inverse)),)
 
 
-def _expand_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
+def _expand_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     before, after = shapes[0], params["shape"]
-    letters = _LETTERS[: len(after)]
+    letters = term(len(after))
     kept = letters[len(after) - len(before) :]
     inner = "".join("1" if n == 1 else c for n, c in zip(before, kept, strict=True))
     return f"{inner}->{letters}"
@@ -76,7 +113,7 @@ class Expand(Function):
     view = True
 
     @staticmethod
-    def forward(ctx: Context, a: Array, shape: tuple[int, ...]) -> Array:
+    def forward(ctx: Context, a: Array, shape: Shape) -> Array:
         ctx.shape = a.shape
         return np.broadcast_to(a, shape)
 
@@ -87,63 +124,11 @@ class Expand(Function):
         return (np.reshape(np.sum(g, axis=(*range(extra), *grown), keepdims=True), ctx.shape),)
 
 
-def _cat_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
-    ndim = len(shapes[0])
-    dim = params.get("dim", 0) % ndim
-    spare = iter(_LETTERS[ndim:])
-    names = [_LETTERS[:dim] + f"[{next(spare)}]" + _LETTERS[dim + 1 : ndim] for _ in range(len(shapes) + 1)]
-    return f"{','.join(names[:-1])}->{names[-1]}"
-
-
-class Cat(Function):
-    signature = _cat_signature
-
-    @staticmethod
-    def forward(ctx: Context, *arrays: Array, dim: int = 0) -> Array:
-        ctx.dim = dim
-        ctx.sizes = [a.shape[dim] for a in arrays]
-        return np.concatenate(arrays, axis=dim)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        pieces, start = [], 0
-        for size in ctx.sizes:
-            index = [slice(None)] * g.ndim
-            index[ctx.dim] = slice(start, start + size)
-            pieces.append(g[tuple(index)])
-            start += size
-        return pieces
-
-
-def _stack_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
-    ndim = len(shapes[0])
-    dim = params.get("dim", 0) % (ndim + 1)
-    letters = _LETTERS[:ndim]
-    return f"{','.join([letters] * len(shapes))}->{letters[:dim]}[{_LETTERS[ndim]}]{letters[dim:]}"
-
-
-class Stack(Function):
-    signature = _stack_signature
-
-    @staticmethod
-    def forward(ctx: Context, *arrays: Array, dim: int = 0) -> Array:
-        ctx.dim = dim
-        return np.stack(arrays, axis=dim)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        return [g[(slice(None),) * (ctx.dim % g.ndim) + (i,)] for i in range(g.shape[ctx.dim])]
-
-
-def _split_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
+def _split_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     ndim = len(shapes[0])
     dim = params["dim"] % ndim
-    spare = iter(_LETTERS[ndim:])
-    names = [
-        _LETTERS[:dim] + f"[{next(spare)}]" + _LETTERS[dim + 1 : ndim]
-        for _ in range(len(params["sizes"]) + 1)
-    ]
-    return f"{names[-1]}->{','.join(names[:-1])}"
+    first, *rest = by_size(ndim, (-1, *params["sizes"]))
+    return f"{term(ndim, {dim: first})}->{','.join(term(ndim, {dim: c}) for c in rest)}"
 
 
 class Split(Function):
@@ -166,11 +151,12 @@ class Split(Function):
         return (np.concatenate(grads, axis=ctx.dim),)
 
 
-def _unbind_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
-    letters = _LETTERS[: len(shapes[0])]
-    dim = params["dim"] % len(letters)
+def _unbind_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    ndim = len(shapes[0])
+    dim = params["dim"] % ndim
+    letters = term(ndim)
     rest = letters[:dim] + letters[dim + 1 :]
-    return f"{letters[:dim]}[{letters[dim]}]{letters[dim + 1 :]}->{','.join([rest] * shapes[0][dim])}"
+    return f"{term(ndim, {dim: letters[dim]})}->{','.join([rest] * shapes[0][dim])}"
 
 
 class Unbind(Function):
@@ -182,38 +168,9 @@ class Unbind(Function):
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int) -> tuple[Array, ...]:
         ctx.dim = dim
-        return tuple([a[(slice(None),) * (dim % a.ndim) + (i,)] for i in range(a.shape[dim])])
+        # "..." keeps a slice without dims an array that looks at the memory
+        return tuple([a[(slice(None),) * (dim % a.ndim) + (i, ...)] for i in range(a.shape[dim])])
 
     @staticmethod
     def backward(ctx: Context, *grads: Array) -> Gradients:
         return (np.stack(grads, axis=ctx.dim),)
-
-
-class Tril(Function):
-    """The lower triangle of the last two dims; zeros above diagonal `k`."""
-
-    signature = "...[m][n]->...[m][n]"
-
-    @staticmethod
-    def forward(ctx: Context, a: Array, k: int = 0) -> Array:
-        ctx.k = k
-        return np.tril(a, k)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        return (np.tril(g, ctx.k),)
-
-
-class Triu(Function):
-    """The upper triangle of the last two dims; zeros below diagonal `k`."""
-
-    signature = "...[m][n]->...[m][n]"
-
-    @staticmethod
-    def forward(ctx: Context, a: Array, k: int = 0) -> Array:
-        ctx.k = k
-        return np.triu(a, k)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        return (np.triu(g, ctx.k),)
