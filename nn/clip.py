@@ -12,7 +12,7 @@ from shardwise.backend.errors import ArgumentError, AutogradError
 from shardwise.backend.kernels.reduction import sum_of_squares
 from shardwise.tensor import Tensor
 
-__all__ = ["clip_grad_norm_"]
+__all__ = ["clip_grad_norm_", "clip_grad_value_"]
 
 
 def clip_grad_norm_(
@@ -66,6 +66,30 @@ def clip_grad_norm_(
                 np.multiply(grad.data, scale, out=grad.data)
                 grad.version.count += 1
     return Tensor(np.asarray(total))
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Clip each element of the gradients in place to at most `clip_value` in size.
+
+    Parameters
+    ----------
+    parameters : Tensor or iterable of Tensor
+        Those without a gradient are skipped.
+    clip_value : float
+
+    Raises
+    ------
+    ArgumentError
+        `clip_value` is negative.
+    """
+    if not clip_value >= 0.0:
+        raise ArgumentError(f"clip_grad_value_ needs clip_value >= 0, got {clip_value}")
+    bound = float(clip_value)
+    for parameter in [parameters] if isinstance(parameters, Tensor) else parameters:
+        if parameter.grad is not None:
+            grad = parameter.grad.data
+            grad[...] = np.clip(grad, -bound, bound)
+            parameter.grad.version.count += 1
 
 
 def _norm(arrays: Sequence[Array], order: float) -> float:

@@ -99,6 +99,21 @@ def test_clipping_between_forward_and_backward_is_caught() -> None:
         loss.backward()
 
 
+def test_values() -> None:
+    ps = parameters(*(None if g is None else np.asarray(g) for g in GRADS))
+    places = [None if p.grad is None else p.grad.data for p in ps]
+    nn.clip_grad_value_(iter(ps), 0.5)
+    for p, grad, place in zip(ps, GRADS, places, strict=True):
+        if grad is not None:
+            assert p.grad.data is place  # in place
+            np.testing.assert_array_equal(p.grad.data, np.clip(grad, -0.5, 0.5))
+    nn.clip_grad_value_(ps[0], 0)
+    assert not ps[0].grad.data.any()
+    assert message(ArgumentError, lambda: nn.clip_grad_value_(ps, -1.0)) == (
+        "clip_grad_value_ needs clip_value >= 0, got -1.0"
+    )
+
+
 def test_refused() -> None:
     for max_norm, order in ((-1.0, 2.0), (float("nan"), 2.0), (1.0, 0.0), (1.0, -1.0)):
         assert message(ArgumentError, lambda m=max_norm, o=order: nn.clip_grad_norm_([], m, o)) == (
