@@ -14,52 +14,19 @@ import numpy as np
 from shardwise.backend import special
 from shardwise.tensor.ops import (
     arithmetic,
-    comparison,
-    elementary,
+    choice,
+    extreme,
     index,
     joining,
-    matmul,
+    part,
     reduce,
+    rounding,
+    special_function,
     triangle,
     view,
 )
 
-__all__ = ["apply_function", "apply_special", "apply_ufunc"]
-
-UFUNCS: dict[Any, Any] = {
-    np.add: arithmetic.Add,
-    np.subtract: arithmetic.Sub,
-    np.multiply: arithmetic.Mul,
-    np.true_divide: arithmetic.Div,
-    np.floor_divide: arithmetic.FloorDiv,
-    np.remainder: arithmetic.Remainder,
-    np.negative: arithmetic.Neg,
-    np.power: arithmetic.Pow,
-    np.exp: elementary.Exp,
-    np.log: elementary.Log,
-    np.sqrt: elementary.Sqrt,
-    np.sin: elementary.Sin,
-    np.cos: elementary.Cos,
-    np.sinh: elementary.Sinh,
-    np.cosh: elementary.Cosh,
-    np.tanh: elementary.Tanh,
-    np.absolute: elementary.Abs,
-    np.sign: elementary.Sign,
-    np.maximum: arithmetic.Maximum,
-    np.minimum: arithmetic.Minimum,
-    np.equal: comparison.Equal,
-    np.not_equal: comparison.NotEqual,
-    np.less: comparison.Less,
-    np.less_equal: comparison.LessEqual,
-    np.greater: comparison.Greater,
-    np.greater_equal: comparison.GreaterEqual,
-    np.logical_not: comparison.LogicalNot,
-    np.logical_and: comparison.LogicalAnd,
-    np.logical_or: comparison.LogicalOr,
-    np.isnan: comparison.IsNaN,
-    np.isfinite: comparison.IsFinite,
-    np.matmul: matmul.MatMul,
-}
+__all__ = ["apply_function", "apply_special"]
 
 
 def _reduction(function: Any) -> Callable[..., Any]:
@@ -92,15 +59,19 @@ def _squeeze(a: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     return a.reshape([n for d, n in enumerate(a.shape) if not (n == 1 and d in gone)])
 
 
+def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
+    return choice.Clip.apply(a, a_min if min is None else min, a_max if max is None else max)
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.sum: _reduction(reduce.Sum),
     np.mean: _reduction(reduce.Mean),
-    np.max: _reduction(reduce.Amax),
-    np.amax: _reduction(reduce.Amax),
-    np.min: _reduction(reduce.Amin),
-    np.amin: _reduction(reduce.Amin),
-    np.argmax: _reduction(reduce.Argmax),
-    np.argmin: _reduction(reduce.Argmin),
+    np.max: _reduction(extreme.Amax),
+    np.amax: _reduction(extreme.Amax),
+    np.min: _reduction(extreme.Amin),
+    np.amin: _reduction(extreme.Amin),
+    np.argmax: _reduction(extreme.Argmax),
+    np.argmin: _reduction(extreme.Argmin),
     np.reshape: lambda a, shape: a.reshape(shape),
     np.ravel: lambda a: a.reshape(-1),
     np.transpose: lambda a, axes=None: a.T if axes is None else a.permute(axes),
@@ -113,7 +84,10 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.stack: lambda arrays, axis=0: joining.Stack.apply(*arrays, dim=axis),
     np.tril: lambda a, k=0: triangle.Tril.apply(a, k=k),
     np.triu: lambda a, k=0: triangle.Triu.apply(a, k=k),
-    np.clip: lambda a, low=None, high=None: arithmetic.Clip.apply(a, low=low, high=high),
+    np.clip: _clip,
+    np.round: lambda a, decimals=0: rounding.Round.apply(a, decimals=decimals),
+    np.real: lambda a: part.Real.apply(a),
+    np.imag: lambda a: part.Imag.apply(a),
     np.where: lambda condition, a, b: arithmetic.Where.apply(condition, a, b),
     np.take: lambda a, indices, axis: _take(a, indices, axis),
     np.take_along_axis: lambda a, indices, axis: index.TakeAlong.apply(a, indices, dim=axis),
@@ -131,7 +105,7 @@ CREATION = (np.arange, np.zeros, np.ones, np.full, np.empty, np.eye, np.tri)
 """Called with ``like=`` they make a constant on the same device."""
 
 SPECIALS: dict[Any, Callable[..., Any]] = {
-    special.erf: lambda a: elementary.Erf.apply(a),
+    special.erf: lambda a: special_function.Erf.apply(a),
     special.scatter_add: lambda shape, key, g: index.Unindex.apply(
         g, shape=tuple(shape), index=index.plain_index(key)
     ),
@@ -140,19 +114,6 @@ SPECIALS: dict[Any, Callable[..., Any]] = {
 
 def _take(a: Any, indices: Any, axis: int) -> Any:
     return a[(slice(None),) * (axis % a.ndim) + (indices,)]
-
-
-def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a NumPy ufunc on tensors; NotImplemented for those without a `Function`."""
-    function = UFUNCS.get(ufunc)
-    out = kwargs.pop("out", None)
-    if function is None or method != "__call__" or kwargs:
-        return NotImplemented
-    result = function.apply(*inputs)
-    if out is not None:
-        out[0].copy_(result)
-        return out[0]
-    return result
 
 
 def apply_function(like: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from shardwise.backend.errors import DTypeError
 from shardwise.tensor.function import Function
 from shardwise.tensor.methods.carrier import Carrier, Operand
-from shardwise.tensor.ops import arithmetic, comparison, elementary, matmul
+from shardwise.tensor.ops import arithmetic, comparison, matmul, part, power
 
 __all__ = ["Arithmetic"]
 
@@ -64,10 +64,10 @@ class Arithmetic(Carrier):
         return self._swapped(arithmetic.Remainder, other)
 
     def __pow__(self, other: Operand) -> Self:
-        return arithmetic.Pow.apply(self, other)
+        return power.Pow.apply(self, other)
 
     def __rpow__(self, other: Operand) -> Self:
-        return self._swapped(arithmetic.Pow, other)
+        return self._swapped(power.Pow, other)
 
     def __matmul__(self, other: Operand) -> Self:
         return matmul.MatMul.apply(self, other)
@@ -79,7 +79,7 @@ class Arithmetic(Carrier):
         return arithmetic.Neg.apply(self)
 
     def __abs__(self) -> Self:
-        return elementary.Abs.apply(self)
+        return part.Abs.apply(self)
 
     add, sub, mul, div, pow = __add__, __sub__, __mul__, __truediv__, __pow__
     matmul, neg, abs, remainder = __matmul__, __neg__, __abs__, __mod__

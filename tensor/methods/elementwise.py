@@ -7,7 +7,18 @@ from typing import Any, Self
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Operand
 from shardwise.tensor.methods.rearrangement import Rearrangement
-from shardwise.tensor.ops import activation, arithmetic, comparison, elementary
+from shardwise.tensor.ops import (
+    activation,
+    arithmetic,
+    choice,
+    circular,
+    comparison,
+    elementary,
+    hyperbolic,
+    power,
+    rounding,
+    special_function,
+)
 
 __all__ = ["Elementwise"]
 
@@ -25,27 +36,27 @@ class Elementwise(Rearrangement):
 
     def sqrt(self) -> Self:
         """Return the square root of each element."""
-        return elementary.Sqrt.apply(self)
+        return power.Sqrt.apply(self)
 
     def sin(self) -> Self:
         """Return the sine of each element, in radians."""
-        return elementary.Sin.apply(self)
+        return circular.Sin.apply(self)
 
     def cos(self) -> Self:
         """Return the cosine of each element, in radians."""
-        return elementary.Cos.apply(self)
+        return circular.Cos.apply(self)
 
     def sinh(self) -> Self:
         """Return the hyperbolic sine of each element."""
-        return elementary.Sinh.apply(self)
+        return hyperbolic.Sinh.apply(self)
 
     def cosh(self) -> Self:
         """Return the hyperbolic cosine of each element."""
-        return elementary.Cosh.apply(self)
+        return hyperbolic.Cosh.apply(self)
 
     def tanh(self) -> Self:
         """Return the hyperbolic tangent of each element."""
-        return elementary.Tanh.apply(self)
+        return hyperbolic.Tanh.apply(self)
 
     def sigmoid(self) -> Self:
         """Return ``1 / (1 + exp(-x))`` of each element."""
@@ -53,7 +64,7 @@ class Elementwise(Rearrangement):
 
     def erf(self) -> Self:
         """Return the error function of each element."""
-        return elementary.Erf.apply(self)
+        return special_function.Erf.apply(self)
 
     def relu(self) -> Self:
         """Return the positive part of each element."""
@@ -61,11 +72,11 @@ class Elementwise(Rearrangement):
 
     def sign(self) -> Self:
         """Return -1, 0 or 1 by the sign of each element."""
-        return elementary.Sign.apply(self)
+        return rounding.Sign.apply(self)
 
     def square(self) -> Self:
         """Return each element times itself."""
-        return arithmetic.Mul.apply(self, self)
+        return power.Square.apply(self)
 
     def isnan(self) -> Self:
         """Return where elements are NaN."""
@@ -77,15 +88,15 @@ class Elementwise(Rearrangement):
 
     def maximum(self, other: Operand) -> Self:
         """Return the larger of two, element by element; ties share the gradient."""
-        return arithmetic.Maximum.apply(self, other)
+        return choice.Maximum.apply(self, other)
 
     def minimum(self, other: Operand) -> Self:
         """Return the smaller of two, element by element; ties share the gradient."""
-        return arithmetic.Minimum.apply(self, other)
+        return choice.Minimum.apply(self, other)
 
     def clip(self, min: complex | None = None, max: complex | None = None) -> Self:
         """Return values kept between two numbers, either of which may be None."""
-        return arithmetic.Clip.apply(self, low=min, high=max)
+        return choice.Clip.apply(self, min, max)
 
     clamp = clip
 

@@ -12,7 +12,8 @@ from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
 from shardwise.backend.select import backend_of
 from shardwise.tensor.methods.carrier import Carrier
 from shardwise.tensor.ops import view
-from shardwise.tensor.protocol import apply_function, apply_special, apply_ufunc
+from shardwise.tensor.protocol import apply_function, apply_special
+from shardwise.tensor.ufunc import apply_ufunc
 
 __all__ = ["Interchange"]
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.conjugate import conj
 
 __all__ = [
-    "Add", "Cast", "Clip", "Clone", "Div", "FloorDiv", "Maximum", "Minimum", "Mul", "Neg", "Pow",
-    "Remainder", "Sub", "Where",
+    "Add", "Cast", "Clone", "Div", "FloorDiv", "Fmod", "Mul", "Neg", "Remainder", "Sub", "TruncDiv", "Where",
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ class Mul(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
-        return g * b if ctx.need[0] else None, g * a if ctx.need[1] else None
+        return g * conj(b) if ctx.need[0] else None, g * conj(a) if ctx.need[1] else None
 
 
 class Div(Function):
@@ -67,7 +67,9 @@ class Div(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
-        return g / b if ctx.need[0] else None, -g * a / (b * b) if ctx.need[1] else None
+        # Divided twice: the square of b would overflow, or vanish, halfway through the range of floats.
+        db = -g * conj((a / b) / b) if ctx.need[1] else None
+        return g / conj(b) if ctx.need[0] else None, db
 
 
 class Neg(Function):
@@ -82,27 +84,9 @@ class Neg(Function):
         return (-g,)
 
 
-class Pow(Function):
-    signature = "*"
-
-    @staticmethod
-    def forward(ctx: Context, a: Array, b: Array) -> Array:
-        ctx.save(a, b)
-        return np.power(a, b)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        a, b = ctx.saved
-        da = db = None
-        if ctx.need[0]:  # where b is 0 the power is constant, also at a = 0
-            da = g * np.where(b == 0, 0.0 * b, b * np.power(a, np.where(b == 0, 1.0 + 0.0 * b, b - 1.0)))
-        if ctx.need[1]:  # 0 ** b is flat for b >= 0
-            positive = a > 0
-            db = g * np.where(positive, np.power(a, b) * np.log(np.where(positive, a, 1.0)), 0.0)
-        return da, db
-
-
 class FloorDiv(Function):
+    """The quotient rounded down: steps, whose gradient is zero."""
+
     signature = "*"
 
     @staticmethod
@@ -111,10 +95,30 @@ class FloorDiv(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return None, None
+        return tuple(np.zeros_like(g) if need else None for need in ctx.need)
+
+
+class TruncDiv(Function):
+    """The quotient rounded towards zero: steps, whose gradient is zero. Of integers an integer."""
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        down = np.floor_divide(a, b)
+        if down.dtype.kind not in "iu":
+            return np.trunc(a / b)
+        inexact = np.logical_and(np.remainder(a, b) != 0, np.less(a, 0) != np.less(b, 0))
+        return down + inexact.astype(down.dtype)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        return tuple(np.zeros_like(g) if need else None for need in ctx.need)
 
 
 class Remainder(Function):
+    """What is left of `a` when `b` is taken out, with the sign of `b` (Python's ``%``)."""
+
     signature = "*"
 
     @staticmethod
@@ -123,48 +127,28 @@ class Remainder(Function):
         return np.remainder(a, b)
 
     @staticmethod
+    @np.errstate(divide="ignore", invalid="ignore")
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         return g, -g * np.floor_divide(a, b) if ctx.need[1] else None
 
 
-class Maximum(Function):
-    """The larger of two; where they are equal each gets half of the gradient."""
+class Fmod(Function):
+    """What is left of `a` when `b` is taken out, with the sign of `a` (C's ``fmod``)."""
 
     signature = "*"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
-        ctx.save(a, b)
-        return np.maximum(a, b)
+        ctx.save(a if ctx.need[1] else None, b if ctx.need[1] else None)
+        return np.fmod(a, b)
 
     @staticmethod
+    @np.errstate(divide="ignore", invalid="ignore")
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
-        return _share(ctx, g, a > b, a == b)
-
-
-class Minimum(Function):
-    """The smaller of two; where they are equal each gets half of the gradient."""
-
-    signature = "*"
-
-    @staticmethod
-    def forward(ctx: Context, a: Array, b: Array) -> Array:
-        ctx.save(a, b)
-        return np.minimum(a, b)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        a, b = ctx.saved
-        return _share(ctx, g, a < b, a == b)
-
-
-def _share(ctx: Context, g: Array, first: Any, tie: Any) -> Gradients:
-    half = np.where(tie, 0.5 * g, 0.0)
-    da = np.where(first, g, half) if ctx.need[0] else None
-    db = np.where(first, 0.0, np.where(tie, half, g)) if ctx.need[1] else None
-    return da, db
+        # The quotient that fmod took is whole; a / b alone may round up to the next one.
+        return g, -g * np.rint((a - np.fmod(a, b)) / b) if ctx.need[1] else None
 
 
 class Where(Function):
@@ -180,27 +164,6 @@ class Where(Function):
         (condition,) = ctx.saved
         da = np.where(condition, g, 0.0) if ctx.need[1] else None
         return None, da, np.where(condition, 0.0, g) if ctx.need[2] else None
-
-
-class Clip(Function):
-    """Values kept between `low` and `high`; the gradient is zero where they were outside."""
-
-    signature = "*"
-
-    @staticmethod
-    def forward(ctx: Context, a: Array, low: float | None, high: float | None) -> Array:
-        ctx.low, ctx.high = low, high
-        ctx.save(a)
-        return np.clip(a, low, high)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        (a,) = ctx.saved
-        if ctx.low is not None:
-            g = np.where(a < ctx.low, 0.0, g)
-        if ctx.high is not None:
-            g = np.where(a > ctx.high, 0.0, g)
-        return (g,)
 
 
 class Cast(Function):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.tensor.function import Context, Function
 
 __all__ = [
-    "Equal", "Greater", "GreaterEqual", "IsFinite", "IsNaN", "Less", "LessEqual", "LogicalAnd",
-    "LogicalNot", "LogicalOr", "NotEqual",
+    "Equal", "Greater", "GreaterEqual", "IsClose", "IsFinite", "IsInf", "IsNaN", "Less", "LessEqual",
+    "LogicalAnd", "LogicalNot", "LogicalOr", "LogicalXor", "NotEqual", "SignBit",
 ]  # fmt: skip
 
 
@@ -85,6 +87,14 @@ class LogicalOr(Function):
         return np.logical_or(a, b)
 
 
+class LogicalXor(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        return np.logical_xor(a, b)
+
+
 class IsNaN(Function):
     signature = "*"
 
@@ -93,9 +103,47 @@ class IsNaN(Function):
         return np.isnan(a)
 
 
+class IsInf(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        return np.isinf(a)
+
+
 class IsFinite(Function):
     signature = "*"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
         return np.isfinite(a)
+
+
+class SignBit(Function):
+    """Whether the sign is negative, also of -0.0 and of NaN."""
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        return np.signbit(a)
+
+
+class IsClose(Function):
+    """``|a - b| <= atol + rtol * |b|``; infinities are close to themselves, NaN if `equal_nan`."""
+
+    signature = "*"
+
+    @staticmethod
+    @np.errstate(invalid="ignore")  # infinity less infinity
+    def forward(
+        ctx: Context, a: Array, b: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    ) -> Array:
+        near = np.abs(_signed(a) - _signed(b)) <= atol + rtol * np.abs(b)
+        close = np.logical_or(np.equal(a, b), np.logical_and(np.isfinite(b), near))
+        return np.logical_or(close, np.logical_and(np.isnan(a), np.isnan(b))) if equal_nan else close
+
+
+def _signed(a: Any) -> Any:
+    """Give booleans and unsigned numbers, which have no difference, a dtype that has one."""
+    return 1.0 * a if getattr(a, "dtype", np.dtype(float)).kind in "ub" else a

@@ -1,4 +1,8 @@
-"""Elementary functions of one variable, element by element."""
+"""Exponentials, logarithms and what is made of them, element by element.
+
+Gradients of holomorphic functions take the conjugate of the derivative (PyTorch's convention): a real
+loss of a complex number ``z`` has the gradient ``dL/dRe(z) + i dL/dIm(z)``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,20 @@ import math
 
 import numpy as np
 
-from shardwise.backend import special
 from shardwise.backend.array import Array
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.conjugate import conj
+from shardwise.tensor.ops.scalar import weak
 
 __all__ = [
-    "Abs", "Cos", "Cosh", "Erf", "Exp", "Log", "Relu", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tanh",
+    "Exp", "Exp2", "Expm1", "Log", "Log1p", "Log2", "Log10", "LogAddExp", "LogAddExp2", "Logit", "Relu",
+    "Sigmoid", "XLog1pY", "XLogY",
 ]  # fmt: skip
+
+_LN2, _LN10 = math.log(2.0), math.log(10.0)
+
+# A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
+_quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 
 class Exp(Function):
@@ -27,7 +38,36 @@ class Exp(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
-        return (g * out,)
+        return (g * conj(out),)
+
+
+class Exp2(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        out = np.exp2(a)
+        ctx.save(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (out,) = ctx.saved
+        return (g * (_LN2 * conj(out)),)
+
+
+class Expm1(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        ctx.save(a)
+        return np.expm1(a)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved  # out + 1 would have lost the digits of a small exponential
+        return (g * np.exp(conj(a)),)
 
 
 class Log(Function):
@@ -39,153 +79,194 @@ class Log(Function):
         return np.log(a)
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-        return (g / a,)
+        return (g / conj(a),)
 
 
-class Sqrt(Function):
-    signature = "*"
-
-    @staticmethod
-    def forward(ctx: Context, a: Array) -> Array:
-        out = np.sqrt(a)
-        ctx.save(out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        (out,) = ctx.saved
-        return (g / (2.0 * out),)
-
-
-class Sin(Function):
+class Log2(Function):
     signature = "*"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
         ctx.save(a)
-        return np.sin(a)
+        return np.log2(a)
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-        return (g * np.cos(a),)
+        return (g / (_LN2 * conj(a)),)
 
 
-class Cos(Function):
+class Log10(Function):
     signature = "*"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
         ctx.save(a)
-        return np.cos(a)
+        return np.log10(a)
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-        return (-g * np.sin(a),)
+        return (g / (_LN10 * conj(a)),)
 
 
-class Sinh(Function):
+class Log1p(Function):
     signature = "*"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
         ctx.save(a)
-        return np.sinh(a)
+        return np.log1p(a)
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-        return (g * np.cosh(a),)
+        return (g / (1.0 + conj(a)),)
 
 
-class Cosh(Function):
+class LogAddExp(Function):
+    """``log(exp(a) + exp(b))``; the gradient is the softmax of the two, half each where they are equal."""
+
     signature = "*"
 
     @staticmethod
-    def forward(ctx: Context, a: Array) -> Array:
-        ctx.save(a)
-        return np.cosh(a)
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        ctx.save(a, b)
+        return np.logaddexp(a, b)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        (a,) = ctx.saved
-        return (g * np.sinh(a),)
+        a, b = ctx.saved
+        return _shares(ctx, g, _difference(a, b))
 
 
-class Tanh(Function):
+class LogAddExp2(Function):
+    """``log2(2**a + 2**b)``."""
+
     signature = "*"
 
     @staticmethod
-    def forward(ctx: Context, a: Array) -> Array:
-        out = np.tanh(a)
-        ctx.save(out)
-        return out
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        ctx.save(a, b)
+        return np.logaddexp2(a, b)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        (out,) = ctx.saved
-        return (g * (1.0 - out * out),)
+        a, b = ctx.saved
+        return _shares(ctx, g, _LN2 * _difference(a, b))
+
+
+@_quiet
+def _difference(a: Array, b: Array) -> Array:
+    """``a - b``, and 0 for two equal infinities."""
+    return np.where(np.equal(a, b), 0.0, a - b)
+
+
+def _shares(ctx: Context, g: Array, lead: Array) -> Gradients:
+    da = g * Sigmoid.apply(lead) if ctx.need[0] else None
+    return da, g * Sigmoid.apply(-lead) if ctx.need[1] else None
 
 
 class Sigmoid(Function):
+    """``1 / (1 + exp(-a))``, exact to the last digits on both sides."""
+
     signature = "*"
 
     @staticmethod
+    @_quiet  # exp overflows where the result is 0
     def forward(ctx: Context, a: Array) -> Array:
-        out = 0.5 * np.tanh(0.5 * a) + 0.5  # no overflow on either side
+        out = 1.0 / (1.0 + np.exp(-a))
         ctx.save(out)
         return out
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
+        out = conj(out)
         return (g * out * (1.0 - out),)
 
 
-class Erf(Function):
+class Logit(Function):
+    """``log(a / (1 - a))``, of `a` kept within ``[eps, 1 - eps]`` if `eps` is given.
+
+    The gradient is zero where `a` was kept, and NaN outside of [0, 1] where it was not.
+    """
+
     signature = "*"
 
     @staticmethod
-    def forward(ctx: Context, a: Array) -> Array:
+    @_quiet
+    def forward(ctx: Context, a: Array, eps: float | None = None) -> Array:
+        ctx.eps = eps
         ctx.save(a)
-        return special.erf(a)
+        kept = 1.0 * a if eps is None else np.clip(a, eps, 1.0 - eps)
+        centred = 2.0 * kept - 1.0  # the quotient rounds to 1 near the middle, where the logarithm is small
+        return np.where(
+            np.abs(centred) < 0.5, np.log1p(centred) - np.log1p(-centred), np.log(kept / (1.0 - kept))
+        )
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-        return (g * (2.0 / math.sqrt(math.pi)) * np.exp(-a * a),)
+        low = 0.0 if ctx.eps is None else ctx.eps
+        inside = np.logical_and(a >= low, a <= 1.0 - low)
+        return (np.where(inside, g / (a * (1.0 - a)), math.nan if ctx.eps is None else 0.0),)
 
 
-class Abs(Function):
+class XLogY(Function):
+    """``a * log(b)``, and 0 where `a` is 0, unless `b` is NaN."""
+
     signature = "*"
 
     @staticmethod
-    def forward(ctx: Context, a: Array) -> Array:
-        ctx.save(a)
-        return np.abs(a)
+    @_quiet
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        ctx.save(a, b)
+        return np.where(_nothing(a, b), 0.0, a * weak(np.log, b))
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
-        (a,) = ctx.saved
-        return (g * np.sign(a),)
+        a, b = ctx.saved
+        nothing = _nothing(a, b)
+        da = np.where(nothing, 0.0, g * weak(np.log, b)) if ctx.need[0] else None
+        return da, np.where(nothing, 0.0, g * (a / b)) if ctx.need[1] else None
 
 
-class Sign(Function):
+class XLog1pY(Function):
+    """``a * log1p(b)``, and 0 where `a` is 0, unless `b` is NaN."""
+
     signature = "*"
 
     @staticmethod
-    def forward(ctx: Context, a: Array) -> Array:
-        return np.sign(a)
+    @_quiet
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        ctx.save(a, b)
+        return np.where(_nothing(a, b), 0.0, a * weak(np.log1p, b))
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (np.zeros_like(g),)
+        a, b = ctx.saved
+        nothing = _nothing(a, b)
+        da = np.where(nothing, 0.0, g * weak(np.log1p, b)) if ctx.need[0] else None
+        return da, np.where(nothing, 0.0, g * (a / (1.0 + b))) if ctx.need[1] else None
+
+
+def _nothing(a: Array, b: Array) -> Array:
+    return np.logical_and(np.equal(a, 0), np.logical_not(np.isnan(b)))
 
 
 class Relu(Function):
+    """The positive part; the gradient is 0 at 0."""
+
     signature = "*"
 
     @staticmethod
@@ -196,4 +277,4 @@ class Relu(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-        return (g * (a > 0),)
+        return (np.where(a <= 0, 0.0, g),)

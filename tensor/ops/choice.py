@@ -1,0 +1,165 @@
+"""Choices between values, element by element.
+
+`Where` lies with the arithmetic. What was not chosen gets a gradient of zero, also where the gradient
+that arrives is infinite or NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from shardwise.backend.array import Array
+from shardwise.tensor.function import Context, Function, Gradients
+
+__all__ = ["Clip", "Fmax", "Fmin", "Maximum", "Minimum", "NanToNum"]
+
+
+class Maximum(Function):
+    """The larger of two, NaN if one is; where they are equal each gets half of the gradient."""
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        ctx.save(a, b)
+        return np.maximum(a, b)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        a, b = ctx.saved
+        return _share(ctx, g, a < b, a > b, np.equal(a, b))
+
+
+class Minimum(Function):
+    """The smaller of two, NaN if one is; where they are equal each gets half of the gradient."""
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        ctx.save(a, b)
+        return np.minimum(a, b)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        a, b = ctx.saved
+        return _share(ctx, g, a > b, a < b, np.equal(a, b))
+
+
+def _share(ctx: Context, g: Array, first_lost: Any, second_lost: Any, tie: Any) -> Gradients:
+    shared = np.where(tie, 0.5 * g, g)
+    da = np.where(first_lost, 0.0, shared) if ctx.need[0] else None
+    return da, np.where(second_lost, 0.0, shared) if ctx.need[1] else None
+
+
+class Fmax(Function):
+    """The larger of two, the number if one is NaN; where they are equal the first gets the gradient."""
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        ctx.save(a, b)
+        return np.fmax(a, b)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        a, b = ctx.saved
+        return _give(ctx, g, np.logical_or(a >= b, np.isnan(b)))
+
+
+class Fmin(Function):
+    """The smaller of two, the number if one is NaN; where they are equal the first gets the gradient."""
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, b: Array) -> Array:
+        ctx.save(a, b)
+        return np.fmin(a, b)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        a, b = ctx.saved
+        return _give(ctx, g, np.logical_or(a <= b, np.isnan(b)))
+
+
+def _give(ctx: Context, g: Array, first: Any) -> Gradients:
+    da = np.where(first, g, 0.0) if ctx.need[0] else None
+    return da, np.where(first, 0.0, g) if ctx.need[1] else None
+
+
+class Clip(Function):
+    """Values kept between `low` and `high`, either of which may be None; `high` where the two cross.
+
+    At the bounds the values still get the gradient, and the bounds none; outside it is the other way.
+    """
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, low: Any = None, high: Any = None) -> Array:
+        bounded = (low is not None and ctx.need[1], high is not None and ctx.need[2])
+        ctx.save(a, low, high)
+        if any(bounded) or low is not None or high is not None:
+            return np.clip(a, low, high)
+        return a.copy()
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        a, low, high = ctx.saved
+        da = dlow = dhigh = None
+        if ctx.need[0]:
+            inside = a >= low if low is not None else a <= high
+            if low is not None and high is not None:
+                inside = np.logical_and(inside, a <= high)
+            da = np.where(inside, g, 0.0)
+        if ctx.need[1]:
+            below = a < low
+            if high is not None:
+                below = np.logical_and(below, low < high)
+            dlow = np.where(below, g, 0.0)
+        if ctx.need[2]:
+            above = a > high
+            if low is not None:
+                above = np.logical_or(above, high < low)
+            dhigh = np.where(above, g, 0.0)
+        return da, dlow, dhigh
+
+
+class NanToNum(Function):
+    """Numbers in the place of NaN and the infinities; the gradient is zero there."""
+
+    signature = "*"
+    exact = True  # the largest number is that of the dtype itself
+
+    @staticmethod
+    def forward(
+        ctx: Context, a: Array, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    ) -> Array:
+        ctx.save(a)
+        if a.dtype.kind in "iub":
+            return a.copy()
+        if a.dtype.kind == "c":
+            real, imag = (_finite(part, nan, posinf, neginf) for part in (np.real(a), np.imag(a)))
+            return real + 1j * imag
+        return _finite(a, nan, posinf, neginf)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        if a.dtype.kind == "c":
+            real = np.where(np.isfinite(np.real(a)), np.real(g), 0.0)
+            return (real + 1j * np.where(np.isfinite(np.imag(a)), np.imag(g), 0.0),)
+        return (np.where(np.isfinite(a), g, np.zeros_like(g)),)
+
+
+def _finite(a: Array, nan: float, posinf: float | None, neginf: float | None) -> Array:
+    most = float(ml_dtypes.finfo(a.dtype).max)
+    high = np.full_like(a, most if posinf is None else posinf)
+    low = np.full_like(a, -most if neginf is None else neginf)
+    a = np.where(np.isnan(a), np.full_like(a, nan), a)
+    return np.where(np.isfinite(a), a, np.where(a > 0, high, low))

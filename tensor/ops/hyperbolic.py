@@ -1,0 +1,112 @@
+"""Hyperbolic functions and their inverses, element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shardwise.backend.array import Array
+from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.conjugate import conj
+
+__all__ = ["Arccosh", "Arcsinh", "Arctanh", "Cosh", "Sinh", "Tanh"]
+
+# A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
+_quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
+
+
+class Sinh(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        ctx.save(a)
+        return np.sinh(a)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        return (g * np.cosh(conj(a)),)
+
+
+class Cosh(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        ctx.save(a)
+        return np.cosh(a)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        return (g * np.sinh(conj(a)),)
+
+
+class Tanh(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        out = np.tanh(a)
+        ctx.save(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (out,) = ctx.saved
+        out = conj(out)
+        return (g * (1.0 - out * out),)
+
+
+class Arcsinh(Function):
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        ctx.save(a)
+        return np.arcsinh(a)
+
+    @staticmethod
+    @_quiet
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        a = conj(a)
+        if a.dtype.kind == "c":  # each root has its cut where the inverse has one of its two
+            return (g / (np.sqrt(1.0 + 1j * a) * np.sqrt(1.0 - 1j * a)),)
+        return (g / np.hypot(a, 1.0),)
+
+
+class Arccosh(Function):
+    """The inverse hyperbolic cosine; its gradient is infinite at 1, and NaN below."""
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        ctx.save(a)
+        return np.arccosh(a)
+
+    @staticmethod
+    @_quiet
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        a = conj(a)
+        return (g / (np.sqrt(a - 1.0) * np.sqrt(a + 1.0)),)
+
+
+class Arctanh(Function):
+    """The inverse hyperbolic tangent; its gradient is infinite at -1 and 1."""
+
+    signature = "*"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array) -> Array:
+        ctx.save(a)
+        return np.arctanh(a)
+
+    @staticmethod
+    @_quiet
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        a = conj(a)
+        return (g / ((1.0 - a) * (1.0 + a)),)

@@ -1,0 +1,128 @@
+"""NumPy's ufuncs on tensors: which `Function` each of them is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shardwise.tensor.ops import (
+    arithmetic,
+    bitwise,
+    choice,
+    circular,
+    comparison,
+    elementary,
+    hyperbolic,
+    matmul,
+    part,
+    power,
+    rounding,
+)
+
+__all__ = ["UFUNCS", "apply_ufunc"]
+
+UFUNCS: dict[Any, Any] = {
+    # arithmetic
+    np.add: arithmetic.Add,
+    np.subtract: arithmetic.Sub,
+    np.multiply: arithmetic.Mul,
+    np.true_divide: arithmetic.Div,
+    np.floor_divide: arithmetic.FloorDiv,
+    np.remainder: arithmetic.Remainder,
+    np.fmod: arithmetic.Fmod,
+    np.negative: arithmetic.Neg,
+    np.positive: arithmetic.Clone,
+    # powers and roots
+    np.power: power.Pow,
+    np.float_power: power.FloatPower,
+    np.square: power.Square,
+    np.reciprocal: power.Reciprocal,
+    np.sqrt: power.Sqrt,
+    np.cbrt: power.Cbrt,
+    np.hypot: power.Hypot,
+    # exponentials and logarithms
+    np.exp: elementary.Exp,
+    np.exp2: elementary.Exp2,
+    np.expm1: elementary.Expm1,
+    np.log: elementary.Log,
+    np.log2: elementary.Log2,
+    np.log10: elementary.Log10,
+    np.log1p: elementary.Log1p,
+    np.logaddexp: elementary.LogAddExp,
+    np.logaddexp2: elementary.LogAddExp2,
+    # circular and hyperbolic
+    np.sin: circular.Sin,
+    np.cos: circular.Cos,
+    np.tan: circular.Tan,
+    np.arcsin: circular.Arcsin,
+    np.arccos: circular.Arccos,
+    np.arctan: circular.Arctan,
+    np.arctan2: circular.Arctan2,
+    np.deg2rad: circular.Deg2Rad,
+    np.radians: circular.Deg2Rad,
+    np.rad2deg: circular.Rad2Deg,
+    np.degrees: circular.Rad2Deg,
+    np.sinh: hyperbolic.Sinh,
+    np.cosh: hyperbolic.Cosh,
+    np.tanh: hyperbolic.Tanh,
+    np.arcsinh: hyperbolic.Arcsinh,
+    np.arccosh: hyperbolic.Arccosh,
+    np.arctanh: hyperbolic.Arctanh,
+    # parts, signs, rounding, choice
+    np.absolute: part.Abs,
+    np.fabs: part.Fabs,
+    np.conjugate: part.Conj,
+    np.sign: part.Sgn,
+    np.copysign: rounding.Copysign,
+    np.floor: rounding.Floor,
+    np.ceil: rounding.Ceil,
+    np.trunc: rounding.Trunc,
+    np.rint: rounding.Rint,
+    np.heaviside: rounding.Heaviside,
+    np.maximum: choice.Maximum,
+    np.minimum: choice.Minimum,
+    np.fmax: choice.Fmax,
+    np.fmin: choice.Fmin,
+    # comparisons and logic
+    np.equal: comparison.Equal,
+    np.not_equal: comparison.NotEqual,
+    np.less: comparison.Less,
+    np.less_equal: comparison.LessEqual,
+    np.greater: comparison.Greater,
+    np.greater_equal: comparison.GreaterEqual,
+    np.logical_not: comparison.LogicalNot,
+    np.logical_and: comparison.LogicalAnd,
+    np.logical_or: comparison.LogicalOr,
+    np.logical_xor: comparison.LogicalXor,
+    np.isnan: comparison.IsNaN,
+    np.isinf: comparison.IsInf,
+    np.isfinite: comparison.IsFinite,
+    np.signbit: comparison.SignBit,
+    # bits
+    np.bitwise_and: bitwise.BitwiseAnd,
+    np.bitwise_or: bitwise.BitwiseOr,
+    np.bitwise_xor: bitwise.BitwiseXor,
+    np.invert: bitwise.BitwiseNot,
+    np.left_shift: bitwise.LeftShift,
+    np.right_shift: bitwise.RightShift,
+    np.gcd: bitwise.Gcd,
+    np.lcm: bitwise.Lcm,
+    # the one generalised ufunc
+    np.matmul: matmul.MatMul,
+}
+
+
+def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a NumPy ufunc on tensors; NotImplemented for those without a `Function`."""
+    if ufunc is np.divmod and method == "__call__" and not kwargs:
+        return arithmetic.FloorDiv.apply(*inputs), arithmetic.Remainder.apply(*inputs)
+    function = UFUNCS.get(ufunc)
+    out = kwargs.pop("out", None)
+    if function is None or method != "__call__" or kwargs:
+        return NotImplemented
+    result = function.apply(*inputs)
+    if out is not None:
+        out[0].copy_(result)
+        return out[0]
+    return result
