@@ -9,8 +9,9 @@ import numpy as np
 
 from shardwise.backend.array import Array, DTypeLike, Shape
 from shardwise.backend.errors import ArgumentError, DeviceError
+from shardwise.backend.ranking import sorted_indices
 
-__all__ = ["CudaBackend", "erf", "is_cuda_array", "scatter_add"]
+__all__ = ["CudaBackend", "accumulate", "erf", "is_cuda_array", "scatter_add", "top_indices"]
 
 _USE_CPU = "or use device 'cpu'"
 
@@ -144,3 +145,19 @@ def scatter_add(base_shape: Shape, index: Array, updates: Array) -> Array:
         result: Array = cupy.zeros(base_shape, updates.dtype)
         cupyx.scatter_add(result, index, updates)
     return result
+
+
+def accumulate(operation: np.ufunc, x: Array, dim: int) -> Array:
+    """:func:`shardwise.backend.special.accumulate` on the device, in log2(length) rounds."""
+    result, step = x.copy(), 1
+    before = (slice(None),) * dim
+    while step < x.shape[dim]:
+        later = operation(result[(*before, slice(None, -step))], result[(*before, slice(step, None))])
+        result[(*before, slice(step, None))] = later
+        step *= 2
+    return result
+
+
+def top_indices(x: Array, k: int, dim: int, largest: bool) -> Array:
+    """:func:`shardwise.backend.special.top_indices` on the device: of a whole sort, the beginning."""
+    return sorted_indices(x, dim, largest)[(slice(None),) * dim + (slice(0, k),)]

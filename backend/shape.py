@@ -237,7 +237,18 @@ def _scatter_add(base_shape: Shape, index: object, updates: Array) -> ShapeArray
     return result
 
 
+def _accumulate(operation: np.ufunc, x: Array, dim: int) -> ShapeArray:
+    probe = np.zeros((1,) * x.ndim, x.dtype)
+    return ShapeArray(x.shape, operation.accumulate(probe, axis=dim).dtype)
+
+
+def _top_indices(x: Array, k: int, dim: int, largest: bool) -> ShapeArray:
+    return ShapeArray((*x.shape[:dim], k, *x.shape[dim + 1 :]), np.intp)
+
+
 _SPECIAL_RULES: Mapping[Callable[..., Array], Callable[..., ShapeArray]] = {
     special.erf: _erf,
     special.scatter_add: _scatter_add,
+    special.accumulate: _accumulate,
+    special.top_indices: _top_indices,
 }

@@ -18,9 +18,10 @@ import numpy as np
 from shardwise.backend import cuda
 from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
+from shardwise.backend.ranking import top_indices_of
 from shardwise.backend.scatter import added_at
 
-__all__ = ["SPECIAL_FUNCTIONS", "Index", "erf", "scatter_add"]
+__all__ = ["SPECIAL_FUNCTIONS", "Index", "accumulate", "erf", "scatter_add", "top_indices"]
 
 Index: TypeAlias = Array | tuple[Array | slice | int, ...]
 
@@ -127,7 +128,63 @@ def scatter_add(base_shape: Shape, index: Index, updates: Array) -> Array:
         ) from error
 
 
-SPECIAL_FUNCTIONS = (erf, scatter_add)
+def accumulate(operation: np.ufunc, x: Array, dim: int) -> Array:
+    """Running results along a dim: ``operation(... operation(x[0], x[1]) ..., x[i])`` at place i.
+
+    Parameters
+    ----------
+    operation : ufunc
+        Of two operands, associative: ``numpy.maximum``, ``numpy.logaddexp`` and the like.
+    x : array
+        Any shape.
+    dim : int
+        Counted from the front.
+
+    Returns
+    -------
+    array
+        Of `x`'s shape.
+
+    Examples
+    --------
+    >>> accumulate(np.maximum, np.array([1, 3, 2]), 0)
+    array([1, 3, 3])
+    """
+    if type(x) is not np.ndarray:
+        return _elsewhere(accumulate, cuda.accumulate, x, (operation, x, dim))
+    result: Array = operation.accumulate(x, axis=dim)
+    return result
+
+
+def top_indices(x: Array, k: int, dim: int, largest: bool) -> Array:
+    """Where the `k` largest (or smallest) elements along a dim are, best first.
+
+    Parameters
+    ----------
+    x : real array, any shape
+        NaN counts as the largest.
+    k : int
+        From 0 to the length of the dim.
+    dim : int
+        Counted from the front.
+    largest : bool
+
+    Returns
+    -------
+    array of int64
+        Shape of `x` with `k` in place of the dim. Of equal elements the first come first.
+
+    Examples
+    --------
+    >>> top_indices(np.array([1.0, 3.0, 2.0]), 2, 0, True)
+    array([1, 2])
+    """
+    if type(x) is not np.ndarray:
+        return _elsewhere(top_indices, cuda.top_indices, x, (x, k, dim, largest))
+    return top_indices_of(x, k, dim, largest)
+
+
+SPECIAL_FUNCTIONS = (accumulate, top_indices, erf, scatter_add)
 """Every function that a type's ``__array_special__`` may be given."""
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from shardwise.backend.array import DTypeLike
 from shardwise.tensor.methods.arithmetic import Arithmetic
-from shardwise.tensor.ops import reduce
+from shardwise.tensor.ops import extreme, reduce
 
 __all__ = ["Reduction"]
 
@@ -32,16 +32,16 @@ class Reduction(Arithmetic):
 
     def amax(self, dim: reduce.Dims = None, keepdim: bool = False) -> Self:
         """Return the largest value over `dim`; ties share the gradient evenly."""
-        return reduce.Amax.apply(self, dim=dim, keepdim=keepdim)
+        return extreme.Amax.apply(self, dim=dim, keepdim=keepdim)
 
     def amin(self, dim: reduce.Dims = None, keepdim: bool = False) -> Self:
         """Return the smallest value over `dim`; ties share the gradient evenly."""
-        return reduce.Amin.apply(self, dim=dim, keepdim=keepdim)
+        return extreme.Amin.apply(self, dim=dim, keepdim=keepdim)
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Self:
         """Return the int64 index of the first largest value along `dim`."""
-        return reduce.Argmax.apply(self, dim=dim, keepdim=keepdim)
+        return extreme.Argmax.apply(self, dim=dim, keepdim=keepdim)
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
         """Return the int64 index of the first smallest value along `dim`."""
-        return reduce.Argmin.apply(self, dim=dim, keepdim=keepdim)
+        return extreme.Argmin.apply(self, dim=dim, keepdim=keepdim)

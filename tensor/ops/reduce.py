@@ -1,4 +1,4 @@
-"""Reductions over dims."""
+"""Reductions over dims: sums, means, products, and questions about all elements."""
 
 from __future__ import annotations
 
@@ -7,125 +7,172 @@ from typing import Any
 
 import numpy as np
 
-from shardwise.backend.array import Array
+from shardwise.backend.array import Array, Shape
+from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.conjugate import conj
+from shardwise.tensor.ops.scan import Cumprod, integer_total
 
-__all__ = ["Amax", "Amin", "Argmax", "Argmin", "Dims", "Mean", "Sum", "reduced_count"]
+__all__ = [
+    "AllTrue", "AnyTrue", "CountNonzero", "Dims", "Mean", "Prod", "Sum", "Trace", "kept_shape",
+    "reduced_count", "reduction_signature", "whole_signature",
+]  # fmt: skip
 
-Dims = int | tuple[int, ...] | None
+_LETTERS = "abcdefghijklmnopqrstuvw"
 
 
-def _signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
+def reduction_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     """Give ``"abc->ac"`` for a reduction of dim 1, with letters kept as ``1`` under keepdim."""
     ndim = len(shapes[0])
-    letters = "abcdefghijklmnopqrstuvw"[:ndim]
-    gone = _normalise(params.get("dim"), ndim)
+    letters = _LETTERS[:ndim]
+    gone = counted_dims("signature", params.get("dim"), ndim)
     kept = ("1" if i in gone else c for i, c in enumerate(letters))
     return f"{letters}->{''.join(c for c in kept if c != '1' or params.get('keepdim'))}"
 
 
-def reduced_count(shape: tuple[int, ...], dim: Dims) -> int:
+def whole_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    """Give ``"a[b]c->ac"``: the result over a part of the dim says nothing of the whole."""
+    gone = counted_dims("signature", params.get("dim"), len(shapes[0]))
+    left, right = reduction_signature(shapes, params).split("->")
+    return f"{''.join(f'[{c}]' if i in gone else c for i, c in enumerate(left))}->{right}"
+
+
+def reduced_count(shape: Shape, dim: Dims) -> int:
     """Return how many elements go into each result of a reduction over `dim`."""
-    return math.prod(shape[d] for d in _normalise(dim, len(shape)))
+    return math.prod([shape[d] for d in counted_dims("count", dim, len(shape))])
 
 
-def _normalise(dim: Dims, ndim: int) -> tuple[int, ...]:
-    if dim is None:
-        return tuple(range(ndim))
-    return tuple(d % ndim if ndim else 0 for d in ((dim,) if isinstance(dim, int) else dim))
-
-
-def _restore(g: Any, dim: Dims, keepdim: bool) -> Any:
-    """Put the reduced dims back, with size one."""
-    return g if keepdim or dim is None else np.expand_dims(g, dim)
+def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
+    """Return `shape` with one in place of the reduced dims."""
+    return tuple([1 if d in dims else n for d, n in enumerate(shape)])
 
 
 class Sum(Function):
-    signature = _signature
+    signature = reduction_signature
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Array:
-        ctx.shape, ctx.dim, ctx.keepdim = a.shape, dim, keepdim
-        return np.sum(a, axis=dim, keepdims=keepdim, dtype=dtype)
+        dims = counted_dims("sum", dim, a.ndim)
+        ctx.shape, ctx.kept = a.shape, kept_shape(a.shape, dims)
+        return np.sum(a, axis=dims, keepdims=keepdim, dtype=dtype or integer_total(a.dtype))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (np.broadcast_to(_restore(g, ctx.dim, ctx.keepdim), ctx.shape),)
+        return (np.broadcast_to(np.reshape(g, ctx.kept), ctx.shape),)
 
 
 class Mean(Function):
-    signature = _signature
+    """The mean; NaN over dims without elements. Of integers it is float64, as in NumPy."""
+
+    signature = reduction_signature
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-        ctx.shape, ctx.dim, ctx.keepdim = a.shape, dim, keepdim
-        if a.size == 0:  # as np.mean, without its warning
-            return np.sum(a, axis=dim, keepdims=keepdim) * math.nan
-        return np.mean(a, axis=dim, keepdims=keepdim)
+        dims = counted_dims("mean", dim, a.ndim)
+        ctx.shape, ctx.kept = a.shape, kept_shape(a.shape, dims)
+        ctx.count = math.prod([a.shape[d] for d in dims])
+        total = np.sum(a, axis=dims, keepdims=keepdim)
+        return total / ctx.count if ctx.count else total * math.nan
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        count = max(reduced_count(ctx.shape, ctx.dim), 1)
-        scaled = _restore(g, ctx.dim, ctx.keepdim) * (1.0 / count)
+        scaled = np.reshape(g, ctx.kept) * (1.0 / max(ctx.count, 1))
         return (np.broadcast_to(scaled, ctx.shape),)
 
 
-class Amax(Function):
-    """The largest value; ties share the gradient evenly."""
+class Prod(Function):
+    """The product. Its gradient divides by nothing, so that zeros among the factors are no trouble."""
 
-    signature = _signature
-
-    @staticmethod
-    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-        out = np.max(a, axis=dim, keepdims=keepdim)
-        ctx.dim, ctx.keepdim = dim, keepdim
-        ctx.save(a, out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        return (_share_ties(ctx, g),)
-
-
-class Amin(Function):
-    """The smallest value; ties share the gradient evenly."""
-
-    signature = _signature
+    signature = reduction_signature
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-        out = np.min(a, axis=dim, keepdims=keepdim)
-        ctx.dim, ctx.keepdim = dim, keepdim
-        ctx.save(a, out)
-        return out
+        ctx.dims = counted_dims("prod", dim, a.ndim)
+        ctx.save(a)
+        return np.prod(a, axis=ctx.dims, keepdims=keepdim, dtype=integer_total(a.dtype))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (_share_ties(ctx, g),)
+        (a,) = ctx.saved
+        kept = kept_shape(a.shape, ctx.dims)
+        if a.size == 0:
+            return (np.broadcast_to(np.reshape(g, kept), a.shape),)
+        # The reduced dims go last and become one, along which the factors stand.
+        order = tuple([d for d in range(a.ndim) if d not in ctx.dims]) + ctx.dims
+        moved = np.transpose(a, order)
+        rest = moved.shape[: a.ndim - len(ctx.dims)]
+        count = a.size // math.prod(rest)
+        factors = conj(np.reshape(moved, (*rest, count)))
+        one = np.ones_like(factors[..., :1])
+        before = Cumprod.apply(np.concatenate((one, factors[..., :-1]), axis=-1), dim=-1)
+        backwards = np.concatenate((one, factors[..., :0:-1]), axis=-1)
+        after = Cumprod.apply(backwards, dim=-1)[..., ::-1]
+        gradient = np.reshape(np.reshape(g, (*rest, 1)) * (before * after), moved.shape)
+        inverse = [0] * a.ndim
+        for place, d in enumerate(order):
+            inverse[d] = place
+        return (np.transpose(gradient, tuple(inverse)),)
 
 
-def _share_ties(ctx: Context, g: Any) -> Any:
-    a, out = ctx.saved
-    hit = a == _restore(out, ctx.dim, ctx.keepdim)
-    count = np.sum(hit, axis=ctx.dim, keepdims=True)
-    return np.where(hit, _restore(g, ctx.dim, ctx.keepdim) / count.astype(g.dtype), 0.0)
+class AllTrue(Function):
+    """Whether no element is zero."""
 
-
-class Argmax(Function):
-    """The index of the first largest value along a dim, int64."""
-
-    signature = _signature
+    signature = reduction_signature
+    exact = True
 
     @staticmethod
-    def forward(ctx: Context, a: Array, dim: int | None = None, keepdim: bool = False) -> Array:
-        return np.argmax(a, axis=dim, keepdims=keepdim)
+    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        return np.all(a, axis=counted_dims("all", dim, a.ndim), keepdims=keepdim)
 
 
-class Argmin(Function):
-    """The index of the first smallest value along a dim, int64."""
+class AnyTrue(Function):
+    """Whether some element is not zero."""
 
-    signature = _signature
+    signature = reduction_signature
+    exact = True
 
     @staticmethod
-    def forward(ctx: Context, a: Array, dim: int | None = None, keepdim: bool = False) -> Array:
-        return np.argmin(a, axis=dim, keepdims=keepdim)
+    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        return np.any(a, axis=counted_dims("any", dim, a.ndim), keepdims=keepdim)
+
+
+class CountNonzero(Function):
+    """How many elements are not zero, int64."""
+
+    signature = reduction_signature
+    exact = True
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        dims = counted_dims("count_nonzero", dim, a.ndim)
+        return np.sum(a != 0, axis=dims, keepdims=keepdim, dtype=np.int64)
+
+
+def _trace_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    ndim = len(shapes[0])
+    gone = (params.get("dim1", 0) % ndim, params.get("dim2", 1) % ndim)
+    letters = _LETTERS[:ndim]
+    left = "".join(f"[{c}]" if i in gone else c for i, c in enumerate(letters))
+    return f"{left}->{''.join(c for i, c in enumerate(letters) if i not in gone)}"
+
+
+class Trace(Function):
+    """The sum of a diagonal of two dims; `offset` counts upwards from the main one."""
+
+    signature = _trace_signature
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+        dims = counted_dims("trace", (dim1, dim2), a.ndim)
+        ctx.shape, ctx.kept, ctx.dims, ctx.offset = a.shape, kept_shape(a.shape, dims), dims, offset
+        return np.sum(np.diagonal(a, offset, *dims), axis=-1, dtype=integer_total(a.dtype))
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        rows, columns = (np.reshape(np.arange(ctx.shape[d], like=g), _only(ctx.shape, d)) for d in ctx.dims)
+        return (np.where(columns - rows == ctx.offset, np.reshape(g, ctx.kept), 0.0),)
+
+
+def _only(shape: Shape, dim: int) -> Shape:
+    """Return ones in place of all dims but `dim`."""
+    return tuple([n if d == dim else 1 for d, n in enumerate(shape)])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy import special as scipy_special
 
+from shardwise.backend import cuda
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.shape import ShapeArray
-from shardwise.backend.special import SPECIAL_FUNCTIONS, erf, scatter_add
+from shardwise.backend.special import SPECIAL_FUNCTIONS, accumulate, erf, scatter_add, top_indices
 
 
 class Recorder:
@@ -110,12 +112,59 @@ def test_shapes_know_every_special_function() -> None:
     results = {
         erf: erf(x),
         scatter_add: scatter_add((10**9, 7), ShapeArray((5,), np.int32), ShapeArray((5, 7), np.float16)),
+        accumulate: accumulate(np.maximum, x, 1),
+        top_indices: top_indices(x, 3, 1, True),
     }
     assert set(results) == set(SPECIAL_FUNCTIONS)
     assert (results[erf].shape, results[erf].dtype) == (x.shape, np.float32)
     assert (results[scatter_add].shape, results[scatter_add].dtype) == ((10**9, 7), np.float16)
     assert erf(ShapeArray((2,), np.int64)).dtype == np.float64
+    assert (results[accumulate].shape, results[accumulate].dtype) == (x.shape, np.float32)
+    assert (results[top_indices].shape, results[top_indices].dtype) == ((10**6, 3), np.int64)
     with pytest.raises(
         ShapeError, match=r"cannot write an array of shape \(6, 7\) into one of shape \(5, 7\)"
     ):
         scatter_add((9, 7), ShapeArray((5,), np.int32), ShapeArray((6, 7)))
+
+
+@pytest.mark.parametrize("operation", [np.maximum, np.minimum, np.logaddexp, np.add])
+@given(shape=hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=9), data=st.data())
+@settings(max_examples=20)
+def test_running_results_are_those_of_a_loop(
+    operation: np.ufunc, shape: tuple[int, ...], data: st.DataObject
+) -> None:
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    x = np.random.default_rng(sum(shape)).standard_normal(shape)
+    expected = x.copy()
+    moved = np.moveaxis(expected, dim, 0)
+    for i in range(1, shape[dim]):
+        moved[i] = operation(moved[i - 1], moved[i])
+    np.testing.assert_allclose(accumulate(operation, x, dim), expected, rtol=1e-13, atol=1e-13)
+    # The formula for CUDA uses nothing that NumPy lacks.
+    np.testing.assert_allclose(cuda.accumulate(operation, x, dim), expected, rtol=1e-13, atol=1e-13)
+
+
+@given(
+    shape=hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5),
+    long=st.sampled_from([1, 7, 64, 200]),
+    few=st.integers(0, 12),
+    largest=st.booleans(),
+    distinct=st.sampled_from([2, 5, 10**6]),
+    data=st.data(),
+)
+@settings(max_examples=100)
+def test_top_indices_are_the_beginning_of_a_stable_sort(
+    shape: tuple[int, ...], long: int, few: int, largest: bool, distinct: int, data: st.DataObject
+) -> None:
+    dim = data.draw(st.integers(0, len(shape) - 1))
+    shape = (*shape[:dim], long, *shape[dim + 1 :])
+    rng = np.random.default_rng(long + few)
+    x = rng.integers(0, distinct, shape).astype(data.draw(st.sampled_from(["f4", "f8", "i8", "u1"])))
+    if x.dtype.kind == "f" and x.size and data.draw(st.booleans()):
+        x.flat[rng.integers(0, x.size)] = np.nan
+    k = min(few, long)
+    keys = np.where(np.isnan(x), np.inf, x) if x.dtype.kind == "f" else x.astype(np.int64)
+    expected = np.argsort(-keys if largest else keys, axis=dim, kind="stable")
+    expected = expected[(slice(None),) * dim + (slice(0, k),)]
+    np.testing.assert_array_equal(top_indices(x, k, dim, largest), expected)
+    np.testing.assert_array_equal(cuda.top_indices(x, k, dim, largest), expected)

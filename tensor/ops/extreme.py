@@ -1,0 +1,136 @@
+"""The largest and the smallest over dims, and where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shardwise.backend.array import Array, Shape
+from shardwise.backend.errors import DTypeError, ShapeError
+from shardwise.tensor.dim import Dims, counted_dim, counted_dims
+from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.order import chosen, placed
+from shardwise.tensor.ops.reduce import kept_shape, reduction_signature, whole_signature
+
+__all__ = ["Amax", "Amin", "Argmax", "Argmin", "Max", "Min", "choosing_signature", "shared_by_ties"]
+
+
+def choosing_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    """Give ``"a[b]c->ac,ac"``: a value along the dim, and where it was."""
+    left, right = whole_signature(shapes, params).split("->")
+    return f"{left}->{right},{right}"
+
+
+def check_choice(op: str, a: Any, dims: tuple[int, ...]) -> None:
+    """Raise if there is nothing to choose from, or no order among the elements."""
+    if a.dtype.kind == "c":
+        raise DTypeError(f"{op}: complex numbers have no order, got {a.dtype}; take abs() or .real first")
+    for d in dims:
+        if a.shape[d] == 0:
+            raise ShapeError(
+                f"{op}: dim {d} of shape {a.shape} has no element to choose; reduce other dims, or leave "
+                "empty tensors out"
+            )
+
+
+class Amax(Function):
+    """The largest value; ties share the gradient evenly."""
+
+    signature = reduction_signature
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        ctx.dims = counted_dims("amax", dim, a.ndim)
+        check_choice("amax", a, ctx.dims)
+        out = np.max(a, axis=ctx.dims, keepdims=keepdim)
+        ctx.save(a, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        return (shared_by_ties(ctx, g),)
+
+
+class Amin(Function):
+    """The smallest value; ties share the gradient evenly."""
+
+    signature = reduction_signature
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        ctx.dims = counted_dims("amin", dim, a.ndim)
+        check_choice("amin", a, ctx.dims)
+        out = np.min(a, axis=ctx.dims, keepdims=keepdim)
+        ctx.save(a, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        return (shared_by_ties(ctx, g),)
+
+
+def shared_by_ties(ctx: Context, g: Any) -> Any:
+    """Give the gradient of a chosen value to the elements that equal it; NaN is taken to equal NaN."""
+    a, out = ctx.saved
+    kept = kept_shape(a.shape, ctx.dims)
+    hit = (a == np.reshape(out, kept)) | (a != a)
+    count = np.sum(hit, axis=ctx.dims, keepdims=True)
+    return np.where(hit, np.reshape(g, kept) / count.astype(g.dtype), 0.0)
+
+
+class Argmax(Function):
+    """The index of the first largest value along a dim, int64."""
+
+    signature = whole_signature
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+        return np.argmax(a, axis=_axis("argmax", a, dim), keepdims=keepdim)
+
+
+class Argmin(Function):
+    """The index of the first smallest value along a dim, int64."""
+
+    signature = whole_signature
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+        return np.argmin(a, axis=_axis("argmin", a, dim), keepdims=keepdim)
+
+
+def _axis(op: str, a: Array, dim: int | None) -> int | None:
+    check_choice(op, a, counted_dims(op, dim, a.ndim))
+    return None if dim is None or a.ndim == 0 else counted_dim(op, dim, a.ndim)
+
+
+class Max(Function):
+    """The largest value along a dim and its index; of ties the first, which gets the gradient."""
+
+    signature = choosing_signature
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+        dim = counted_dim("max", dim, a.ndim)
+        check_choice("max", a, (dim,))
+        return chosen(ctx, a, np.argmax(a, axis=dim, keepdims=True), dim, keepdim)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array, _: Any) -> Gradients:
+        return (placed(ctx, g),)
+
+
+class Min(Function):
+    """The smallest value along a dim and its index; of ties the first, which gets the gradient."""
+
+    signature = choosing_signature
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
+        dim = counted_dim("min", dim, a.ndim)
+        check_choice("min", a, (dim,))
+        return chosen(ctx, a, np.argmin(a, axis=dim, keepdims=True), dim, keepdim)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array, _: Any) -> Gradients:
+        return (placed(ctx, g),)
