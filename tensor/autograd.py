@@ -9,7 +9,7 @@ import numpy as np
 
 from shardwise.backend.errors import AutogradError, ShapeError
 from shardwise.tensor.engine import GraphTask
-from shardwise.tensor.tape import Node, Target
+from shardwise.tensor.tape import Node, Target, edges_of
 
 __all__ = ["WeightGradients", "backward", "backward_inputs", "grad"]
 
@@ -219,9 +219,9 @@ def _leading_to(roots: list[tuple[Target, int, Any]], captures: dict[tuple[Targe
         if node in nodes:
             continue
         nodes.add(node)
-        stack.extend(edge[0] for edge in node.edges if edge is not None and type(edge[0]) is Node)
+        stack.extend(target for target in node._targets if type(target) is Node)
     useful: set[Node] = set()
-    for node in sorted(nodes, key=lambda node: node.order):  # inputs are older than their op
-        if any(edge is not None and (edge[0] in useful or edge in captures) for edge in node.edges):
+    for node in sorted(nodes, key=lambda node: node._order):  # inputs are older than their op
+        if any(edge is not None and (edge[0] in useful or edge in captures) for edge in edges_of(node)):
             useful.add(node)
     return useful

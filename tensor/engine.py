@@ -16,12 +16,13 @@ import numpy as np
 
 from shardwise.backend.allocator import keep_pages
 from shardwise.backend.array import Array
-from shardwise.backend.errors import AnomalyError, AutogradError
-from shardwise.tensor.broadcasting import unbroadcast
+from shardwise.backend.errors import AutogradError
 from shardwise.tensor.function import Context
+from shardwise.tensor.gradient import conformed, fill_unused, is_owned, saved_tensors
 from shardwise.tensor.leaf import LeafGradients, add_gradients, show_to_hooks
 from shardwise.tensor.mode import current_mode, override
-from shardwise.tensor.tape import Node, Target
+from shardwise.tensor.narrow import widened
+from shardwise.tensor.tape import Node, Target, edges_of, saved_arrays
 
 __all__ = ["GraphTask", "current_task"]
 
@@ -73,15 +74,18 @@ class GraphTask:
         self.counts: dict[Target, int] = {}
         self._ready: list[tuple[int, Node]] = []
         self._grads: dict[Node, list[Any]] = {}
-        self._fresh: dict[tuple[Node, int], bool] = {}  # is the waiting sum ours to write into
+        self._fresh: set[tuple[Node, int]] = set()  # whose waiting sums are ours to write into
         self._leaves = LeafGradients(wrap, create_graph, self.captures)
+        self._sinks = False  # is there a leaf that names where its gradient shall lie
+        self._anomaly = False
+        self._keep = retain_graph or create_graph
         self._callbacks: list[Callable[[], None]] = []
         self._sweep()
 
     # ---- counting
 
     def _sweep(self) -> None:
-        counts, stack = self.counts, []
+        counts, stack, want = self.counts, [], self.want
         for target, _, _ in self.roots:
             if target not in counts:
                 counts[target] = 0
@@ -90,15 +94,21 @@ class GraphTask:
         while stack:
             node = stack.pop()
             if type(node) is not Node:
+                self._sinks = self._sinks or node.sink is not None
                 continue
-            for edge in node.edges:
-                if edge is None or (self.want is not None and not self.want(*edge)):
-                    continue
-                target = edge[0]
-                if target not in counts:
-                    counts[target] = 0
+            targets = node._targets if want is None else self._wanted(node)
+            for target in targets:
+                if target in counts:
+                    counts[target] += 1
+                elif target is not None:
+                    counts[target] = 1
                     stack.append(target)
-                counts[target] += 1
+
+    def _wanted(self, node: Node) -> tuple[Target | None, ...]:
+        """Return the targets of a node, None for those that are not asked for."""
+        want = self.want
+        assert want is not None
+        return tuple([None if edge is None or not want(*edge) else edge[0] for edge in edges_of(node)])
 
     def expect(self, target: Target, n: int = 1) -> None:
         """Announce `n` gradients that `deliver` will bring from outside."""
@@ -119,6 +129,7 @@ class GraphTask:
         """Deliver the roots' gradients and run every node that becomes ready."""
         keep_pages()
         roots, self.roots = self.roots, []
+        self._anomaly = current_mode().anomaly
         token = _task.set(self)
         try:
             with override(grad=self.create_graph, doors=()):
@@ -139,169 +150,153 @@ class GraphTask:
         `fresh` says that the array belongs to nobody else, so that sums may be made in it.
         """
         left = self.counts[target] = self.counts[target] - 1
-        if type(target) is Node:
+        if type(target) is not Node:
             if grad is not None:
-                waiting = self._grads.get(target)
-                if waiting is None:
-                    waiting = self._grads[target] = [None] * len(target.outs)
-                if waiting[index] is not None:
-                    grad, fresh = add_gradients(
-                        waiting[index], self._fresh[target, index], grad, fresh, self.create_graph
-                    )
-                waiting[index] = grad
-                self._fresh[target, index] = fresh
+                self._leaves.arrive(target, grad, fresh)
             if left == 0:
-                heappush(self._ready, (-target.order, target))
+                self._leaves.finish(target, self.results)
             return
         if grad is not None:
-            self._leaves.arrive(target, grad, fresh)
+            waiting = self._grads.get(target)
+            if waiting is None:
+                waiting = self._grads[target] = [None] * (1 + len(target._more))
+            if waiting[index] is not None:
+                ours = (target, index) in self._fresh
+                grad, fresh = add_gradients(waiting[index], ours, grad, fresh, self.create_graph)
+            waiting[index] = grad
+            if fresh:
+                self._fresh.add((target, index))
         if left == 0:
-            self._leaves.finish(target, self.results)
+            heappush(self._ready, (-target._order, target))
 
     def _execute(self, node: Node) -> None:
         grads = self._grads.pop(node, None)
+        targets = node._targets if self.want is None else self._wanted(node)
         if grads is None:  # only Nones arrived: nothing flows on, but those below must hear of it
-            for edge in node.edges:
-                if edge is not None and (self.want is None or self.want(*edge)):
-                    self.deliver(*edge, None)
+            for target in targets:
+                if target is not None:
+                    self.deliver(target, 0, None)
             return
-        for index in range(len(grads)):
-            self._fresh.pop((node, index), None)
-        if node.hooks is not None or node.retained is not None:
+        if self._fresh:
+            self._fresh.difference_update([(node, index) for index in range(len(grads))])
+        if node._hooks is not None:
             self._call_hooks(node, grads)
         if self.captures:
             for index, grad in enumerate(grads):
                 key = self.captures.get((node, index))
                 if key is not None:
                     self.results[key] = grad
-        need = tuple([edge is not None and (self.want is None or self.want(*edge)) for edge in node.edges])
-        parked = self.park is not None and any(
-            edge is not None and not wanted for edge, wanted in zip(node.edges, need, strict=True)
-        )
-        if True in need and any(grad is None for grad in grads):  # outputs that nobody used
-            like = next(grad for grad in grads if grad is not None)
-            grads = [
-                np.zeros_like(like, shape=shape, dtype=dtype) if grad is None else grad
-                for grad, (shape, dtype) in zip(grads, node.outs, strict=True)
-            ]
-        if parked:
-            assert self.park is not None
-            self.park.append((node, grads))
-        if True in need:
-            self._differentiate(node, grads, need)
-        if not (parked or self.retain_graph or self.create_graph):
-            node.free()
+        if self.want is None:
+            self._differentiate(node, grads, targets)
+        else:
+            need = tuple([target is not None for target in targets])
+            full, node.need = node.need, need
+            try:
+                if True in need:
+                    self._differentiate(node, grads, targets)
+            finally:
+                node.need = full
+            if self.park is not None and need != full:
+                self.park.append((node, grads))
+                return
+        if node.saved and not self._keep:
+            node.saved = None
 
-    def _differentiate(self, node: Node, grads: list[Any], need: tuple[bool, ...]) -> None:
-        saved = node.saved()
-        ctx = node.ctx
-        if self.create_graph:
-            ctx = _copy(ctx)
-            saved = self._saved_tensors(node, saved)
-        ctx.need, ctx.saved = need, saved
-        ctx.into = self._places(node, need)
-        try:
-            results = node.function.backward(ctx, *grads)
-        finally:
-            if node.saver is not None and ctx is node.ctx:
-                ctx.saved = ()
-        if len(results) != len(need):
+    def _differentiate(self, node: Node, grads: list[Any], targets: tuple[Target | None, ...]) -> None:
+        """Run the backward of one op and send its gradients on."""
+        saved = node.saved
+        if saved != ():
+            saved = saved_arrays(node)
+        if len(grads) > 1:
+            fill_unused(node, grads)
+        first = grads[0]
+        ctx: Context = node
+        if self.create_graph or self._sinks or saved is not node.saved or first.itemsize == 2:
+            ctx, grads = self._context(node, grads, saved)
+        results = node._function.backward(ctx, *grads)
+        if len(results) != len(targets):
             raise AutogradError(
-                f"backward of {node.name} returned {len(results)} gradients for {len(need)} inputs; "
+                f"backward of {node} returned {len(results)} gradients for {len(targets)} inputs; "
                 "return one per input, None where there is none"
             )
-        for i, (edge, grad) in enumerate(zip(node.edges, results, strict=True)):
-            if not need[i]:
+        counts, sums, indices = self.counts, self._leaves.sums, node._indices
+        i = -1
+        for target in targets:
+            i += 1
+            if target is None:
                 continue
-            assert edge is not None
+            grad = results[i]
+            index = indices[i] if indices else 0
             if grad is None:
-                self.deliver(*edge, None)
+                self.deliver(target, index, None)
                 continue
-            shaped = self._conform(node, i, edge, grad)
-            fresh = shaped is not grad or (
-                not (self.create_graph or shaped is ctx.into[i])
-                and getattr(shaped, "base", shaped) is None
-                and not any(shaped is other for other in (*grads, *saved, *results[:i], *results[i + 1 :]))
-                and not any(shaped is kept for kept in ctx.__dict__.values())
-            )
-            self.deliver(*edge, shaped, fresh and not self.create_graph)
-
-    def _conform(self, node: Node, i: int, edge: tuple[Target, int], grad: Any) -> Any:
-        """Give a gradient the shape and dtype of what it is the gradient of."""
-        target, index = edge
-        if type(target) is Node:
-            shape, dtype = target.outs[index]
-        else:
-            shape, dtype = target.data.shape, target.data.dtype
-        if isinstance(grad, np.generic):
-            grad = np.asarray(grad)
-        if grad.shape != shape:
-            if not (node.function.broadcasts and _broadcasts(shape, grad.shape)):
-                raise AutogradError(
-                    f"backward of {node.name} returned a gradient of shape {grad.shape} for input {i} "
-                    f"of shape {shape}"
-                )
-            grad = unbroadcast(grad, shape)
-        if grad.dtype != dtype:
-            grad = (grad.real if grad.dtype.kind == "c" and dtype.kind != "c" else grad).astype(dtype)
-        if current_mode().anomaly and bool(np.any(np.isnan(getattr(grad, "data", grad)))):
-            raise AnomalyError(f"backward of {node.name} gave NaN in the gradient of its input {i}")
-        return grad
-
-    def _saved_tensors(self, node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return saved inputs and outputs as tensors on the tape, statistics as None."""
-        tensors: list[Any] = []
-        for array, origin in zip(saved, node.origins, strict=True):
-            if array is None or origin is None:
-                tensors.append(None)
-                continue
-            if not hasattr(array, "dtype"):  # a Python scalar
-                tensors.append(array)
-                continue
-            if origin < 0:
-                tensor = self.wrap(array)
-                tensor.requires_grad, tensor.node, tensor.index = True, node, -1 - origin
-            elif (edge := node.edges[origin]) is None:
-                tensor = self.wrap(array)
-            elif type(edge[0]) is Node:
-                tensor = self.wrap(array)
-                tensor.requires_grad, (tensor.node, tensor.index) = True, edge
+            sum_: Any = None
+            leaf = type(target) is not Node
+            if leaf:
+                sum_ = sums.get(target)
+                data = target.data
+                shape, dtype = data.shape, data.dtype
+            elif index:
+                shape, dtype = target._more[index - 1]
             else:
-                tensor = edge[0]
-            tensors.append(tensor)
-        return tuple(tensors)
+                shape, dtype = target._shape, target._dtype
+            if (
+                type(grad) is not np.ndarray
+                or grad.shape != shape
+                or grad.dtype is not dtype
+                or self._anomaly
+            ):
+                grad = conformed(node, i, grad, shape, dtype)
+            left = counts[target] - 1
+            if leaf:
+                if left and sum_ is not None and sum_[1]:  # as `deliver` does, in fewer steps
+                    counts[target] = left
+                    total = sum_[0]
+                    total += grad
+                    continue
+            elif not left and not target._more and target not in self._grads:  # all that it gets
+                counts[target] = 0
+                self._grads[target] = [grad]
+                heappush(self._ready, (-target._order, target))
+                continue
+            # Does the array belong to nobody else, so that sums may be made in it?
+            fresh = not self.create_graph and grad is not first
+            fresh = fresh and is_owned(grad, i, results, grads, saved, ctx)
+            self.deliver(target, index, grad, fresh)
 
-    def _places(self, node: Node, need: tuple[bool, ...]) -> tuple[Array | None, ...]:
+    def _context(self, node: Node, grads: list[Any], saved: tuple[Any, ...]) -> tuple[Context, list[Any]]:
+        """Return what a backward works with where that is not simply what the node has."""
+        if self.create_graph:
+            saved = saved_tensors(node, saved, self.wrap)
+        elif not (node._function.exact or node._function.view):
+            saved = tuple(map(widened, saved))
+            grads = [widened(grad) for grad in grads]
+        ctx = Context(node.need)
+        ctx.__dict__.update(node.__dict__)
+        ctx.saved = saved
+        if self._sinks:
+            ctx.into = self._places(node)
+        return ctx, grads
+
+    def _places(self, node: Node) -> tuple[Array | None, ...]:
         places: list[Array | None] = []
-        for edge, wanted in zip(node.edges, need, strict=True):
+        for target, wanted in zip(node._targets, node.need, strict=True):
             place = None
-            if wanted and edge is not None and type(edge[0]) is not Node:
-                place = self._leaves.place(edge[0])
+            if wanted and target is not None and type(target) is not Node:
+                place = self._leaves.place(target)
                 if any(place is other for other in places):  # the same leaf twice
                     place = None
             places.append(place)
         return tuple(places)
 
     def _call_hooks(self, node: Node, grads: list[Any]) -> None:
-        for index, hooks in (node.hooks or {}).items():
+        for index, hooks in (node._hooks or {}).items():
             if grads[index] is not None and (node, index) not in self.heard:
                 grads[index] = show_to_hooks(
-                    hooks, grads[index], f"a result of {node.name}", None if self.create_graph else self.wrap
+                    hooks, grads[index], f"a result of {node}", None if self.create_graph else self.wrap
                 )
-        for index, reference in (node.retained or {}).items():
+        for index, reference in (node._retained or {}).items():
             tensor = reference()
             if tensor is not None and grads[index] is not None and (node, index) not in self.heard:
                 grad = grads[index] if self.create_graph else tensor.wrap(grads[index].copy())
                 tensor.grad = grad if tensor.grad is None else tensor.grad + grad
-
-
-def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
-    """Tell whether an array of `shape` broadcasts to the shape `to`."""
-    tail = to[len(to) - len(shape) :]
-    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape, tail, strict=True))
-
-
-def _copy(ctx: Context) -> Context:
-    copy = Context()
-    copy.__dict__.update(ctx.__dict__)
-    return copy

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
+
 from shardwise.backend.array import Array
 from shardwise.tensor.mode import current_mode, override
 
@@ -18,6 +20,17 @@ __all__ = ["Context", "Function", "Gradients", "Signature"]
 T = TypeVar("T")
 Gradients = Sequence[Array | None]
 Signature = str | Callable[..., str]
+_PLAIN = frozenset({np.ndarray, float, int, bool, complex, type(None)})
+
+
+class _Nowhere(Sequence[None]):
+    """As many Nones as are asked for."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, index: object) -> None:  # type: ignore[override]  # a slice is never asked for
+        return None
 
 
 class Context:
@@ -27,7 +40,7 @@ class Context:
     ----------
     need : tuple of bool
         Per input: is a gradient wanted. Known before `forward`, narrowed before `backward`.
-    saved : tuple of Array or None
+    saved : tuple of (Array or None)
         Inputs, outputs, or statistics that the plain formula can recompute. Under
         ``create_graph`` inputs and outputs come back as Tensors and statistics as None.
     into : tuple of Array or None
@@ -37,11 +50,14 @@ class Context:
     Any other attribute may be set: shapes, flags, small things.
     """
 
-    saved: tuple[Any, ...] = ()
-    into: tuple[Array | None, ...] = ()
+    __slots__ = ("__dict__", "__weakref__", "need", "saved")
+    need: tuple[bool, ...]
+    saved: Any
+    into: Sequence[Array | None] = _Nowhere()
 
     def __init__(self, need: tuple[bool, ...] = ()) -> None:
         self.need = need
+        self.saved = ()
 
     if TYPE_CHECKING:  # any other attribute may be set
 
@@ -125,19 +141,33 @@ class Function:
         """
         args = (first, *rest)
         mode = current_mode()
+        out: T
         if mode.doors:
             with override(doors=mode.doors[:-1]):
-                result: T = mode.doors[-1](cls, args, params)
-                return result
-        kind: Any = None
-        for arg in args:
-            candidate = type(arg)
-            if candidate is kind or not hasattr(candidate, "__apply__"):
-                continue
-            if kind is None or issubclass(candidate, kind):
-                kind = candidate
+                out = mode.doors[-1](cls, args, params)
+                return out
+        kind: Any = type(first)
+        for arg in rest:
+            if type(arg) is not kind and type(arg) not in _PLAIN:
+                kind = _most_derived(args)
+                break
+        door = getattr(kind, "__apply__", None)
+        if door is not None:
+            out = door(cls, args, params)
+            return out
+        kind = _most_derived(args)
         if kind is None:
-            plain: T = cls.forward(Context((False,) * len(args)), *args, **params)
-            return plain
-        out: T = kind.__apply__(cls, args, params)
+            out = cls.forward(Context((False,) * len(args)), *args, **params)
+        else:
+            out = kind.__apply__(cls, args, params)
         return out
+
+
+def _most_derived(args: tuple[Any, ...]) -> Any:
+    """Return the most derived tensor class among the inputs, None if there is none."""
+    kind: Any = None
+    for arg in args:
+        candidate = type(arg)
+        if hasattr(candidate, "__apply__") and (kind is None or issubclass(candidate, kind)):
+            kind = candidate
+    return kind

@@ -33,11 +33,11 @@ class LeafGradients:
         self.wrap = wrap
         self.create_graph = create_graph
         self.captures = captures
-        self._arrived: dict[Leaf, tuple[Any, bool]] = {}
+        self.sums: dict[Leaf, tuple[Any, bool]] = {}  # so far, and whether it may be written into
 
     def place(self, leaf: Leaf) -> Array | None:
         """Return the array into which an op may write the first gradient of a leaf, if there is one."""
-        free = leaf.grad is None and leaf not in self._arrived and self._direct(leaf)
+        free = leaf.grad is None and leaf not in self.sums and self._direct(leaf)
         return leaf.sink if free else None
 
     def _direct(self, leaf: Leaf) -> bool:
@@ -46,7 +46,7 @@ class LeafGradients:
 
     def arrive(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
         """Take in one gradient; `fresh` says that its array may be written into."""
-        before = self._arrived.get(leaf)
+        before = self.sums.get(leaf)
         sink = leaf.sink
         if sink is not None and self._direct(leaf):
             if before is None and leaf.grad is None:
@@ -56,15 +56,15 @@ class LeafGradients:
                 if before is None and leaf.grad.data is not sink:
                     np.copyto(sink, leaf.grad.data)
                 np.add(sink, grad, out=sink)
-            self._arrived[leaf] = (sink, False)
+            self.sums[leaf] = (sink, False)
         elif before is None:
-            self._arrived[leaf] = (grad, fresh)
+            self.sums[leaf] = (grad, fresh)
         else:
-            self._arrived[leaf] = add_gradients(*before, grad, fresh, self.create_graph)
+            self.sums[leaf] = add_gradients(*before, grad, fresh, self.create_graph)
 
     def finish(self, leaf: Leaf, results: dict[int, Any]) -> None:
         """Give a leaf its complete gradient, or `results` if it was asked for; then call its hooks."""
-        arrived = self._arrived.pop(leaf, None)
+        arrived = self.sums.pop(leaf, None)
         if arrived is None:
             return
         grad, fresh = arrived

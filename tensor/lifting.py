@@ -228,10 +228,10 @@ def _reaches_others(outputs: Sequence[Any], tensors: Sequence[Tensor]) -> bool:
             if id(target) not in ours:
                 return True
             continue
-        for edge in target.edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
+        for below in target._targets:
+            if below is not None and below not in seen:
+                seen.add(below)
+                stack.append(below)
     return False
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 __all__ = [
@@ -34,7 +34,7 @@ class Saver(Protocol):
     """Takes over the arrays that a tape node would keep for backward (see `recompute`)."""
 
     def pack(self, node: Any) -> None:
-        """Take ``node.ctx.saved`` away, so that `unpack` can give it back."""
+        """Take ``node.saved`` away and stand in its place, so that `unpack` can give it back."""
 
     def unpack(self, node: Any) -> tuple[Any, ...]:
         """Return what `pack` took from this node."""
@@ -48,6 +48,11 @@ class Mode:
     anomaly: bool = False
     doors: tuple[Door, ...] = ()
     saver: Saver | None = None
+    watched: bool = field(init=False, default=False)
+    """Does something look at every op that is recorded."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "watched", self.anomaly or self.saver is not None)
 
 
 _mode: ContextVar[Mode] = ContextVar("shardwise_mode", default=Mode())  # noqa: B039 (a frozen value)

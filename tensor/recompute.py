@@ -65,9 +65,9 @@ class _Harvest:
         self.saved: list[tuple[Any, ...] | None] = []
 
     def pack(self, node: Node) -> None:
-        self.names.append(node.name)
-        self.saved.append(node.ctx.saved)
-        node.ctx.saved = ()
+        self.names.append(str(node))
+        self.saved.append(node.saved)
+        node.saved = ()
 
     def unpack(self, node: Node) -> tuple[Any, ...]:
         raise AutogradError(_NO_GRADIENTS)
@@ -92,10 +92,9 @@ class _Recomputing:
 
     def pack(self, node: Node) -> None:
         self._places[node] = len(self._names)
-        self._names.append(node.function.__name__)
-        if node.ctx.saved:
-            node.ctx.saved = ()
-            node.saver = self
+        self._names.append(node._function.__name__)
+        if node.saved:
+            node.saved = self
 
     def unpack(self, node: Node) -> tuple[Any, ...]:
         if not self.complete:

@@ -12,7 +12,10 @@ from shardwise.backend.source import source_line
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.mode import Mode
 
-__all__ = ["Leaf", "Node", "Target", "Version", "record"]
+__all__ = [
+    "Leaf", "Node", "Target", "Version", "annotate", "edges_of", "record", "record_many",
+    "saved_arrays",
+]  # fmt: skip
 
 _order = itertools.count()  # newer nodes have higher numbers, in every thread
 
@@ -45,123 +48,169 @@ class Leaf(Protocol):
 Target = Any  # Node | Leaf: whoever waits for a gradient
 
 
-class Node:
-    """One op on the tape.
+class Node(Context):
+    """One recorded op: the context of its call, and its place on the tape.
+
+    What the tape keeps has names that begin with an underscore, because an op may set any other on
+    its context. `tape` and `engine` share them.
 
     Attributes
     ----------
-    edges : tuple of (Target, int) or None
-        Per input that needs a gradient: who gets it, and as which of its outputs.
-    outs : tuple of (shape, dtype)
-        Per output, what its gradient must look like.
-    origins : tuple of int or None
+    _function : Function class
+    _targets : tuple of Target or None
+        Per input that needs a gradient: who gets it.
+    _indices : tuple of int
+        As which of the targets' outputs; empty, if all are first ones.
+    _shape, _dtype
+        What the gradient of the first output must look like.
+    _more : tuple of (shape, dtype)
+        The same for the outputs behind it.
+    _order : int
+        Newer nodes have higher numbers.
+    _origins : tuple of int or None
         Per saved array: input ``i``, output ``-1 - i``, or None for a statistic.
-    versions : tuple of (Version, int) or None
+    _versions : tuple of (Version, int) or None
         Per saved array: its memory's counter and the count when it was saved.
+    saved
+        A tuple; None, once it was freed; or the `Saver` that took it.
     """
 
+    __slots__ = ("_dtype", "_function", "_order", "_shape", "_targets")
+    _function: type[Function]
+    _targets: tuple[Target | None, ...]
+    _order: int
+    _shape: tuple[int, ...]
+    _dtype: Any
+
     # On the class, because most nodes need none of them.
-    origins: tuple[int | None, ...] = ()
-    versions: tuple[tuple[Version, int] | None, ...] = ()
-    hooks: dict[int, list[Callable[[Any], Any]]] | None = None
-    retained: dict[int, Callable[[], Any]] | None = None
-    saver: Any = None
-    line: str = ""
-    freed: bool = False
+    _indices: tuple[int, ...] = ()
+    _more: tuple[tuple[tuple[int, ...], Any], ...] = ()
+    _origins: tuple[int | None, ...] = ()
+    _versions: tuple[tuple[Version, int] | None, ...] = ()
+    _hooks: dict[int, list[Callable[[Any], Any]]] | None = None  # not None where _retained is not
+    _retained: dict[int, Callable[[], Any]] | None = None
+    _line: str = ""
 
-    def __init__(
-        self,
-        function: type[Function],
-        ctx: Context,
-        edges: tuple[tuple[Target, int] | None, ...],
-        outs: tuple[tuple[tuple[int, ...], Any], ...],
-    ) -> None:
-        self.function = function
-        self.ctx = ctx
-        self.edges = edges
-        self.outs = outs
-        self.order = next(_order)
+    def __str__(self) -> str:
+        name = self._function.__name__
+        return f"{name} ({self._line})" if self._line else name
 
-    @property
-    def name(self) -> str:
-        """The op's name, with its source line where anomaly mode recorded one."""
-        name = self.function.__name__
-        return f"{name} ({self.line})" if self.line else name
 
-    def saved(self) -> tuple[Any, ...]:
-        """Return the saved arrays, after checking that nobody has written into them."""
-        if self.freed:
+def saved_arrays(node: Node) -> tuple[Any, ...]:
+    """Return what a node saved, after checking that nobody has written into it."""
+    if node.saved is None:
+        raise AutogradError(
+            f"cannot run backward through {node} again: its saved arrays were freed by the "
+            "first backward. Pass retain_graph=True to the first call."
+        )
+    if type(node.saved) is not tuple:
+        kept: tuple[Any, ...] = node.saved.unpack(node)
+        return kept
+    for version, origin in zip(node._versions, node._origins, strict=True):
+        if version is not None and version[0].count != version[1]:
+            assert origin is not None
+            what = f"input {origin}" if origin >= 0 else f"output {-1 - origin}"
             raise AutogradError(
-                f"cannot run backward through {self.name} again: its saved arrays were freed by the "
-                "first backward. Pass retain_graph=True to the first call."
+                f"{what} of {node} was written in place after it was saved for backward "
+                f"(version {version[0].count}, saved at {version[1]}). Use the out-of-place form, "
+                "or clone() it first."
             )
-        for version, origin in zip(self.versions, self.origins, strict=True):
-            if version is not None and version[0].count != version[1]:
-                assert origin is not None
-                what = f"input {origin}" if origin >= 0 else f"output {-1 - origin}"
-                raise AutogradError(
-                    f"{what} of {self.name} was written in place after it was saved for backward "
-                    f"(version {version[0].count}, saved at {version[1]}). Use the out-of-place form, "
-                    "or clone() it first."
-                )
-        arrays: tuple[Any, ...] = self.saver.unpack(self) if self.saver is not None else self.ctx.saved
-        return arrays
-
-    def free(self) -> None:
-        """Drop the saved arrays."""
-        if self.ctx.saved or self.saver is not None:
-            self.freed = True
-            self.ctx.saved = ()
-            self.saver = None
+    return node.saved
 
 
-def record(
-    function: type[Function],
-    ctx: Context,
-    args: tuple[Any, ...],
-    arrays: list[Any],
-    outs: list[Any],
-    mode: Mode,
-) -> Node:
-    """Put an op on the tape.
+def record(node: Node, function: type[Function], args: tuple[Any, ...], arrays: Any, out: Any) -> None:
+    """Put an op with one output on the tape.
 
     Parameters
     ----------
+    node : Node
+        The context of the forward.
     args : tuple
         The inputs as given: tensors, arrays, scalars.
-    arrays : list
+    arrays : sequence
         The same, with tensors replaced by their arrays.
-    outs : list of Tensor
-        The outputs; those with an inexact dtype become tracked.
+    out : Tensor
+        The output, which becomes tracked if its dtype is inexact.
     """
-    edges: list[tuple[Target, int] | None] = []
-    for arg, need in zip(args, ctx.need, strict=True):
-        if need:
-            edges.append((arg, 0) if arg.node is None else (arg.node, arg.index))
-        else:
-            edges.append(None)
-    kinds = tuple([(out.data.shape, out.data.dtype) for out in outs])
-    node = Node(function, ctx, tuple(edges), kinds)
-    if ctx.saved:
+    node._function = function
+    node._order = next(_order)
+    need = node.need
+    if len(need) == 2:  # written out: a loop would cost as much as all the rest
+        a, b = args
+        target_a: Target | None = None
+        target_b: Target | None = None
+        if need[0]:
+            target_a = a.node
+            if target_a is None:
+                target_a = a
+            elif a.index:
+                node._indices = _indices(args)
+        if need[1]:
+            target_b = b.node
+            if target_b is None:
+                target_b = b
+            elif b.index:
+                node._indices = _indices(args)
+        node._targets = (target_a, target_b)
+    else:
+        node._targets = tuple(
+            [
+                None if not needed else arg if arg.node is None else arg.node
+                for arg, needed in zip(args, need, strict=True)
+            ]
+        )
+        node._indices = _indices(args)
+    data = out.data
+    node._shape = data.shape
+    node._dtype = dtype = data.dtype
+    if dtype.kind in "fcV":  # V: bfloat16
+        out.requires_grad = True
+        out.node = node
+    if node.saved:
+        _trace_saved(node, args, arrays, (out,))
+
+
+def _indices(args: tuple[Any, ...]) -> tuple[int, ...]:
+    indices = tuple([getattr(arg, "index", 0) if hasattr(arg, "node") else 0 for arg in args])
+    return indices if any(indices) else ()
+
+
+def edges_of(node: Node) -> list[tuple[Target, int] | None]:
+    """Return, per input that needs a gradient, who gets it and as which of its outputs."""
+    indices = node._indices or (0,) * len(node._targets)
+    return [None if t is None else (t, i) for t, i in zip(node._targets, indices, strict=True)]
+
+
+def record_many(
+    node: Node, function: type[Function], args: tuple[Any, ...], arrays: Any, outs: tuple[Any, ...]
+) -> None:
+    """Put an op with several outputs on the tape; see `record`."""
+    first, *rest = outs
+    saved, node.saved = node.saved, ()
+    record(node, function, args, arrays, first)
+    node.saved = saved
+    for index, out in enumerate(rest, 1):
+        dtype = out.data.dtype
+        node._more += ((out.data.shape, dtype),)
+        if dtype.kind in "fcV":
+            out.requires_grad, out.node, out.index = True, node, index
+    if saved:
         _trace_saved(node, args, arrays, outs)
-    for index, out in enumerate(outs):
-        if kinds[index][1].kind in "fcV":  # V: bfloat16
-            out.requires_grad = True
-            out.node = node
-            if index:
-                out.index = index
+
+
+def annotate(node: Node, mode: Mode) -> None:
+    """Do to a recorded node what the mode asks for: note its line, take away what it saved."""
     if mode.anomaly:
-        node.line = source_line()
+        node._line = source_line()
     if mode.saver is not None:
         mode.saver.pack(node)
-    return node
 
 
-def _trace_saved(node: Node, args: tuple[Any, ...], arrays: list[Any], outs: list[Any]) -> None:
+def _trace_saved(node: Node, args: tuple[Any, ...], arrays: Any, outs: tuple[Any, ...]) -> None:
     """Find where each saved array came from, and note the version of its memory."""
     origins: list[int | None] = []
     versions: list[tuple[Version, int] | None] = []
-    for array in node.ctx.saved:
+    for array in node.saved:
         origin = None
         owner = None
         if array is not None:
@@ -177,5 +226,5 @@ def _trace_saved(node: Node, args: tuple[Any, ...], arrays: list[Any], outs: lis
         origins.append(origin)
         version = getattr(owner, "version", None)
         versions.append(None if version is None else (version, version.count))
-    node.origins = tuple(origins)
-    node.versions = tuple(versions)
+    node._origins = tuple(origins)
+    node._versions = tuple(versions)

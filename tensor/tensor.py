@@ -23,12 +23,16 @@ from shardwise.tensor.methods.interchange import Interchange
 from shardwise.tensor.methods.printing import Printing
 from shardwise.tensor.methods.reduction import Reduction
 from shardwise.tensor.methods.selection import Selection
-from shardwise.tensor.mode import current_mode
-from shardwise.tensor.tape import record
+from shardwise.tensor.mode import Mode, current_mode
+from shardwise.tensor.narrow import forward_wide, is_narrow
+from shardwise.tensor.tape import Node, annotate, record, record_many
 
 __all__ = ["Tensor"]
 
 
+_new = object.__new__  # what is made here needs no checks, and __init__ costs a call
+_NO_NEED = ((), (False,), (False, False))
+_NEEDS = (((False, False), (False, True)), ((True, False), (True, True)))  # shared, to spare the collector
 _NOT_ARRAYS = frozenset({list, tuple, int, float, complex, bool, str})
 
 
@@ -76,39 +80,56 @@ class Tensor(Elementwise, Reduction, Selection, Conversion, Assignment, Copying,
     @classmethod
     def __apply__(cls, function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         mode = current_mode()
-        arrays: list[Any] = []
-        needs: list[bool] = []
-        for arg in args:
-            if isinstance(arg, Tensor):
-                arrays.append(arg.data)
-                needs.append(arg.requires_grad)
+        count = len(args)
+        if params or count > 2 or mode.watched:
+            return _apply(function, args, params, mode)
+        # Most calls have one or two inputs and no parameters: they take as few steps as can be.
+        a = args[0]
+        if isinstance(a, Tensor):
+            x, needs_a = a.data, a.requires_grad
+            narrow = x.itemsize == 2
+        else:
+            x, needs_a, narrow = a, False, False
+        if count == 2:
+            b = args[1]
+            if isinstance(b, Tensor):
+                y, needs_b = b.data, b.requires_grad
+                if y.itemsize == 2 or (x is y and a is not b):
+                    return _apply(function, args, params, mode)
             else:
-                arrays.append(arg)
-                needs.append(False)
-        tracked = mode.grad and True in needs
-        if tracked and len(args) > 1:
-            _tell_apart(args, arrays)
-        ctx = Context(tuple(needs) if tracked else (False,) * len(needs))
+                y, needs_b = b, False
+            need: tuple[bool, ...] = _NEEDS[needs_a][needs_b]
+            tracked = (needs_a or needs_b) and mode.grad
+        else:
+            need = (needs_a,)
+            tracked = needs_a and mode.grad
+        if narrow or function.view:
+            return _apply(function, args, params, mode)
+        ctx: Any
+        if tracked:
+            ctx = _new(Node)
+            ctx.need = need
+        else:
+            ctx = _new(Context)
+            ctx.need = _NO_NEED[count]
+        ctx.saved = ()
         try:
-            result = function.forward(ctx, *arrays, **params)
+            result = function.forward(ctx, x, y) if count == 2 else function.forward(ctx, x)
         except (TypeError, ValueError) as error:
-            better = explained(function, arrays, error)
+            better = explained(function, [getattr(arg, "data", arg) for arg in args], error)
             if better is None:
                 raise
             raise better from error
-        many = type(result) is tuple
-        if many:
-            outs = [Tensor(_as_array(out, ctx)) for out in result]
-        else:
-            outs = [Tensor(_as_array(result, ctx))]
-        if mode.anomaly:
-            check_finite(function, [out.data for out in outs], arrays)
+        if type(result) is tuple:
+            outs = tuple([Tensor(_as_array(out, ctx)) for out in result])
+            if tracked:
+                record_many(ctx, function, args, (x, y) if count == 2 else (x,), outs)
+            return outs
+        out = _new(Tensor)
+        out.data = result if type(result) is np.ndarray else _as_array(result, ctx)
         if tracked:
-            record(function, ctx, args, arrays, outs, mode)
-        if function.view and isinstance(args[0], Tensor):
-            for out in outs:
-                out.look_at(args[0])
-        return tuple(outs) if many else outs[0]
+            record(ctx, function, args, (x, y) if count == 2 else (x,), out)
+        return out
 
     def wrap(self, array: Array) -> Tensor:
         """Make a tensor like this one, without history, of an array."""
@@ -163,9 +184,9 @@ class Tensor(Elementwise, Reduction, Selection, Conversion, Assignment, Copying,
             self.hooks = self.hooks if self.hooks is not None else []
             hooks = self.hooks
         else:
-            if self.node.hooks is None:
-                self.node.hooks = {}
-            hooks = self.node.hooks.setdefault(self.index, [])
+            if self.node._hooks is None:
+                self.node._hooks = {}
+            hooks = self.node._hooks.setdefault(self.index, [])
         hooks.append(hook)
         return RemovableHandle(hooks, hook)
 
@@ -183,9 +204,10 @@ class Tensor(Elementwise, Reduction, Selection, Conversion, Assignment, Copying,
         if not self.requires_grad:
             raise AutogradError("cannot retain the gradient of a tensor that does not require grad")
         if self.node is not None:
-            if self.node.retained is None:
-                self.node.retained = {}
-            self.node.retained[self.index] = weakref.ref(self)
+            if self.node._retained is None:
+                self.node._retained = {}
+                self.node._hooks = self.node._hooks or {}
+            self.node._retained[self.index] = weakref.ref(self)
 
     def grad_into(self, sink: Array | None) -> None:
         """Have the engine write and add this leaf's gradient into `sink`, an array of its own.
@@ -198,6 +220,46 @@ class Tensor(Elementwise, Reduction, Selection, Conversion, Assignment, Copying,
                 f"got {sink.shape} and {sink.dtype}"
             )
         self.sink = sink
+
+
+def _apply(function: type[Function], args: tuple[Any, ...], params: dict[str, Any], mode: Mode) -> Any:
+    """Run any op on tensors: all that `Tensor.__apply__` has no short way for."""
+    arrays: list[Any] = []
+    needs: list[bool] = []
+    narrow = False
+    for arg in args:
+        tensor = isinstance(arg, Tensor)
+        arrays.append(arg.data if tensor else arg)
+        needs.append(tensor and arg.requires_grad)
+        narrow = narrow or (tensor and is_narrow(arg.data))
+    tracked = mode.grad and True in needs
+    if tracked:
+        ctx: Context = Node(tuple(needs))
+        if len(args) > 1:
+            _tell_apart(args, arrays)
+    else:
+        ctx = Context((False,) * len(needs))
+    try:
+        if narrow and not (function.exact or function.view):
+            result = forward_wide(function, ctx, arrays, params)
+        else:
+            result = function.forward(ctx, *arrays, **params)
+    except (TypeError, ValueError) as error:
+        better = explained(function, arrays, error)
+        if better is None:
+            raise
+        raise better from error
+    many = type(result) is tuple
+    outs = tuple([Tensor(_as_array(out, ctx)) for out in (result if many else (result,))])
+    if mode.anomaly:
+        check_finite(function, [out.data for out in outs], arrays)
+    if isinstance(ctx, Node):
+        record_many(ctx, function, args, arrays, outs)
+        annotate(ctx, mode)
+    if function.view and isinstance(args[0], Tensor):
+        for out in outs:
+            out.look_at(args[0])
+    return outs if many else outs[0]
 
 
 def _tell_apart(args: tuple[Any, ...], arrays: list[Any]) -> None:

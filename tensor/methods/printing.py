@@ -28,7 +28,7 @@ class Printing(Facts):
         if self.device != "cpu":
             notes.append(f"device='{self.device}'")
         if self.node is not None:
-            notes.append(f"grad_fn={self.node.name}")
+            notes.append(f"grad_fn={self.node}")
         elif self.requires_grad:
             notes.append("requires_grad=True")
         return f"tensor({', '.join([body, *notes])})"
