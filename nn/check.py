@@ -7,7 +7,7 @@ import numpy as np
 from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.tensor import Tensor
 
-__all__ = ["check_dtypes", "check_sizes", "check_tensors"]
+__all__ = ["check_dtypes", "check_reals", "check_sizes", "check_tensors"]
 
 
 def check_tensors(op: str, **values: object) -> None:
@@ -56,3 +56,21 @@ def check_dtypes(op: str, **tensors: Tensor | None) -> None:
         f"{op}: wanted floating tensors of one dtype, got {given}; cast the data with astype(), "
         "or the module with to()"
     )
+
+
+def check_reals(op: str, **values: object) -> None:
+    """Raise unless all values are tensors of one real floating dtype; None stands for one left out.
+
+    Raises
+    ------
+    DTypeError
+        Names the argument that is no tensor, or each tensor with its dtype.
+    """
+    check_tensors(op, **values)
+    tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    check_dtypes(op, **tensors)
+    for name, tensor in tensors.items():
+        if tensor.dtype.kind == "c":
+            raise DTypeError(
+                f"{op}: {name} must be real, got {tensor.dtype}; take its parts with real and imag, or abs()"
+            )

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from cases import arithmetic, elementary, linear, network, rearrangement, reduction, selection
+from cases import (
+    activation,
+    arithmetic,
+    attention,
+    elementary,
+    linear,
+    loss,
+    norm,
+    rearrangement,
+    reduction,
+    selection,
+)
 from cases.operand import Case, make
 
 __all__ = ["CASES", "make"]
 
-_FILES = (arithmetic, elementary, linear, network, rearrangement, reduction, selection)
+_FILES = (
+    activation,
+    arithmetic,
+    attention,
+    elementary,
+    linear,
+    loss,
+    norm,
+    rearrangement,
+    reduction,
+    selection,
+)
 
 CASES: dict[str, Case] = {name: case for file in _FILES for name, case in file.CASES.items()}
 assert len(CASES) == sum(len(file.CASES) for file in _FILES), "two cases have one name"
