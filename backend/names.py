@@ -44,6 +44,7 @@ FUNCTIONS = (
     *("broadcast_to", "concatenate", "stack", "split", "flip", "roll", "repeat", "tile", "pad"),
     # selection
     *("where", "take", "take_along_axis", "clip", "tril", "triu", "diagonal", "sort", "argsort"),
+    *("partition", "searchsorted", "isin"),
     # like another array
     *("zeros_like", "ones_like", "full_like", "empty_like"),
     # parts and questions

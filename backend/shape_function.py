@@ -211,7 +211,7 @@ RULES: Mapping[Callable[..., object], Callable[..., object]] = {
 DATA_DEPENDENT = frozenset(
     {
         *(np.nonzero, np.flatnonzero, np.argwhere, np.count_nonzero, np.unique, np.compress, np.extract),
-        *(np.array_equal, np.allclose, np.bincount, np.histogram, np.isin, np.union1d, np.intersect1d),
+        *(np.array_equal, np.allclose, np.bincount, np.histogram, np.union1d, np.intersect1d),
         *(np.setdiff1d, np.trim_zeros, np.place, np.putmask, np.array_str, np.array_repr, np.array2string),
     }
 )

@@ -1,4 +1,4 @@
-"""What reductions, running sums and sorts give, for the shape and dtype that they are given."""
+"""What reductions, running sums, sorts and searches give, for the shape and dtype that they are given."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from shardwise.backend.array import Array, DTypeLike, Shape
+from shardwise.backend.errors import ShapeError
 from shardwise.backend.stand_in import broadcast_shape, one_probe, stand_in
 
 __all__ = ["REDUCTION_RULES", "Axis", "reduced_shape", "reduction"]
@@ -62,6 +63,23 @@ def _along(function: Callable[..., Array], default: int | None) -> Callable[...,
     return rule
 
 
+def _partition(a: Array, kth: int, axis: int | None = -1, **options: object) -> Array:
+    result = _along(np.sort, -1)(a, axis=axis)
+    length = result.shape[-1 if axis is None else axis] if result.ndim else 1
+    if result.size and not -length <= kth < length:
+        raise ShapeError(f"partition: there is no place {kth} among {length} in an array of shape {a.shape}.")
+    return result
+
+
+def _searchsorted(a: Array, v: object, side: str = "left", sorter: object = None) -> Array:
+    np.searchsorted(one_probe(a), 0, side)  # type: ignore[call-overload]  # for its errors
+    return stand_in(np.shape(v), np.intp)
+
+
+def _isin(element: object, test_elements: object, *args: object, **options: object) -> Array:
+    return stand_in(np.shape(element), np.bool_)
+
+
 REDUCTION_RULES: Mapping[Callable[..., object], Callable[..., Array]] = {
     **{function: reduction(function) for function in (np.sum, np.prod, np.amax, np.amin, np.max, np.min)},
     **{function: reduction(function) for function in (np.all, np.any)},
@@ -69,5 +87,8 @@ REDUCTION_RULES: Mapping[Callable[..., object], Callable[..., Array]] = {
     **{function: _arg_reduction(function) for function in (np.argmax, np.argmin)},
     **{function: _along(function, None) for function in (np.cumsum, np.cumprod)},
     **{function: _along(function, -1) for function in (np.sort, np.argsort)},
+    np.partition: _partition,
+    np.searchsorted: _searchsorted,
+    np.isin: _isin,
 }
 """From a function to its rule, which takes the same arguments with stand-ins for arrays."""

@@ -111,8 +111,16 @@ def test_reductions_along_one_dim(
         agree(function, x, axis=axis, keepdims=keepdims)
     for function in (np.cumsum, np.cumprod, np.sort, np.argsort):
         agree(function, x, axis=axis)
+    agree(np.partition, x, 1, axis)
     for ufunc in (np.add, np.maximum, np.logical_and):
         agree(ufunc.reduce, x, axis=axis, keepdims=keepdims)
+
+
+@settings(max_examples=60)
+@given(shape=shapes, other=shapes, x=dtypes, y=dtypes)
+def test_searches(shape: tuple[int, ...], other: tuple[int, ...], x: str, y: str) -> None:
+    agree(np.searchsorted, np.ones(shape, x), np.ones(other, y), "right")
+    agree(np.isin, np.ones(shape, x), np.ones(other, y), invert=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
