@@ -25,12 +25,16 @@ def gradcheck(
 ) -> bool:
     """Compare backward with central differences, for every input and output element.
 
+    A complex element counts as two real ones: real and imaginary parts are moved one by one on the
+    input side, and looked at one by one on the output side. That is PyTorch's convention for gradients
+    of complex numbers, written out: ``dL/dRe(z) + i dL/dIm(z)``.
+
     Parameters
     ----------
     function : callable
         Takes the inputs, returns a Tensor or a tuple of them. Must be deterministic.
     inputs : sequence
-        Tensors in float64 that require grad are checked; other values are passed on.
+        Tensors in float64 or complex128 that require grad are checked; other values are passed on.
     eps : float
         Half the width of the difference.
     atol, rtol : float
@@ -44,7 +48,8 @@ def gradcheck(
     Raises
     ------
     AutogradError
-        A gradient differs: the message names input, output, element and both values.
+        A gradient differs: the message names input, output, element and both values. Or there is
+        nothing to check, because no input or no output requires grad.
     DTypeError
         An input is not in double precision.
     """
@@ -52,19 +57,25 @@ def gradcheck(
     if not checked:
         raise AutogradError("gradcheck needs at least one input that requires grad")
     for i in checked:
-        if inputs[i].dtype != np.float64:
+        if inputs[i].dtype not in (np.float64, np.complex128):
             raise DTypeError(
-                f"gradcheck needs float64 to tell errors from rounding; input {i} is {inputs[i].dtype}"
+                "gradcheck needs float64 or complex128 to tell errors from rounding; "
+                f"input {i} is {inputs[i].dtype}"
             )
     with enable_grad():
         outputs = _tuple(function(*inputs))
+        if not any(output.requires_grad for output in outputs):
+            raise AutogradError("gradcheck needs at least one output that requires grad, and there is none")
         for o, output in enumerate(outputs):
             if not output.requires_grad:
                 continue
             analytic = _jacobian_by_backward(output, [inputs[i] for i in checked])
             for i, jacobian in zip(checked, analytic, strict=True):
                 numeric = _jacobian_by_differences(function, inputs, i, o, eps)
-                _compare(jacobian, numeric, i, o, atol, rtol)
+                with no_grad():
+                    wrong = ~np.isclose(jacobian, numeric, rtol=rtol, atol=atol)
+                if wrong.any():
+                    raise AutogradError(_difference(jacobian, numeric, wrong, i, o, inputs[i], output))
     return True
 
 
@@ -89,7 +100,7 @@ def gradgradcheck(
     rng = np.random.default_rng(seed)
     checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     outputs = [o for o in _tuple(function(*inputs)) if o.requires_grad]
-    seeds = [Tensor(rng.standard_normal(o.shape), True) for o in outputs]
+    seeds = [Tensor(_random(rng, o.shape, o.dtype), True) for o in outputs]
 
     def first(*args: Any) -> tuple[Any, ...]:
         values, weights = args[: len(inputs)], args[len(inputs) :]
@@ -103,52 +114,68 @@ def _tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    values = rng.standard_normal(shape)
+    return values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values
+
+
+def _parts(array: Any) -> Any:
+    """Return a flat copy in float64, real and imaginary parts of complex elements side by side."""
+    flat = np.array(array).reshape(-1)
+    return flat.astype(np.complex128).view(np.float64) if flat.dtype.kind == "c" else flat.astype(np.float64)
+
+
+def _whole(parts: Any, like: Any) -> Any:
+    """Undo `_parts`: an array of the shape and kind of `like`."""
+    kind = np.complex128 if like.dtype.kind == "c" else np.float64
+    return parts.view(kind).reshape(like.shape)
+
+
 def _jacobian_by_backward(output: Any, inputs: list[Any]) -> list[Any]:
-    rows = []
-    for k in range(output.data.size):
-        one = np.zeros(output.data.size)
+    """Return, per input, the matrix of partial derivatives: a row per part of the output."""
+    count = _parts(output.data).size
+    jacobians = [np.zeros((count, _parts(x.data).size)) for x in inputs]
+    for k in range(count):
+        one = np.zeros(count)
         one[k] = 1.0
-        grads = grad(output, inputs, one.reshape(output.shape), retain_graph=True, allow_unused=True)
-        rows.append(
-            [
-                np.zeros(x.shape).ravel() if g is None else g.data.ravel()
-                for g, x in zip(grads, inputs, strict=True)
-            ]
-        )
-    return [
-        np.array([row[i] for row in rows]).reshape(output.data.size, x.data.size)
-        for i, x in enumerate(inputs)
-    ]
+        grads = grad(output, inputs, _whole(one, output), retain_graph=True, allow_unused=True)
+        for jacobian, gradient in zip(jacobians, grads, strict=True):
+            if gradient is not None:
+                jacobian[k] = _parts(gradient.data)
+    return jacobians
 
 
 def _jacobian_by_differences(
     function: Callable[..., Any], inputs: Sequence[Any], i: int, o: int, eps: float
 ) -> Any:
+    original = _parts(inputs[i].data)
     columns = []
-    original = inputs[i].data
     for k in range(original.size):
         sides = []
         for step in (eps, -eps):
             moved = original.copy()
-            moved.flat[k] += step
+            moved[k] += step
             args = list(inputs)
-            args[i] = Tensor(moved, True)
+            args[i] = Tensor(_whole(moved, inputs[i]), True)
             # recorded, because the function itself may ask for gradients
-            sides.append(_tuple(function(*args))[o].data.astype(np.float64).ravel().copy())
+            sides.append(_parts(_tuple(function(*args))[o].data))
         columns.append((sides[0] - sides[1]) / (2 * eps))
     if not columns:
-        rows = _tuple(function(*inputs))[o].data.size
+        rows = _parts(_tuple(function(*inputs))[o].data).size
         return np.zeros((rows, 0))
     return np.array(columns).T
 
 
-def _compare(analytic: Any, numeric: Any, i: int, o: int, atol: float, rtol: float) -> None:
-    with no_grad():
-        wrong = ~np.isclose(analytic, numeric, rtol=rtol, atol=atol)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise AutogradError(
-            f"gradcheck: the gradient of output {o}, element {row}, with respect to input {i}, "
-            f"element {column}, is {analytic[row, column]:.10g} by backward and "
-            f"{numeric[row, column]:.10g} by differences ({int(wrong.sum())} of {wrong.size} elements differ)"
-        )
+def _difference(analytic: Any, numeric: Any, wrong: Any, i: int, o: int, x: Any, output: Any) -> str:
+    row, column = np.argwhere(wrong)[0]
+    return (
+        f"gradcheck: the gradient of output {o}, {_element(row, output)}, with respect to input {i}, "
+        f"{_element(column, x)}, is {analytic[row, column]:.10g} by backward and "
+        f"{numeric[row, column]:.10g} by differences ({int(wrong.sum())} of {wrong.size} differ)"
+    )
+
+
+def _element(part: int, tensor: Any) -> str:
+    if tensor.dtype.kind != "c":
+        return f"element {part}"
+    return f"element {part // 2} ({'imaginary' if part % 2 else 'real'} part)"

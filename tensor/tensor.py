@@ -15,14 +15,23 @@ from shardwise.tensor.diagnosis import check_finite, explained
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.handle import RemovableHandle
 from shardwise.tensor.methods.assignment import Assignment
+from shardwise.tensor.methods.calculation import Calculation
 from shardwise.tensor.methods.carrier import Operand
 from shardwise.tensor.methods.conversion import Conversion
 from shardwise.tensor.methods.copying import Copying
 from shardwise.tensor.methods.elementwise import Elementwise
+from shardwise.tensor.methods.exponential import Exponential
 from shardwise.tensor.methods.interchange import Interchange
+from shardwise.tensor.methods.linear import LinearAlgebra
+from shardwise.tensor.methods.logic import Logic
 from shardwise.tensor.methods.printing import Printing
 from shardwise.tensor.methods.reduction import Reduction
+from shardwise.tensor.methods.repetition import Repetition
+from shardwise.tensor.methods.rounding import Rounding
 from shardwise.tensor.methods.selection import Selection
+from shardwise.tensor.methods.splitting import Splitting
+from shardwise.tensor.methods.triangle import Triangle
+from shardwise.tensor.methods.trigonometry import Trigonometry
 from shardwise.tensor.mode import Mode, current_mode
 from shardwise.tensor.narrow import forward_wide, is_narrow
 from shardwise.tensor.tape import Node, annotate, record, record_many
@@ -36,7 +45,25 @@ _NEEDS = (((False, False), (False, True)), ((True, False), (True, True)))  # sha
 _NOT_ARRAYS = frozenset({list, tuple, int, float, complex, bool, str})
 
 
-class Tensor(Elementwise, Reduction, Selection, Conversion, Assignment, Copying, Interchange, Printing):
+class Tensor(
+    Calculation,
+    Exponential,
+    Trigonometry,
+    Rounding,
+    Logic,
+    Elementwise,
+    LinearAlgebra,
+    Reduction,
+    Selection,
+    Splitting,
+    Repetition,
+    Triangle,
+    Conversion,
+    Assignment,
+    Copying,
+    Interchange,
+    Printing,
+):
     """An array with a gradient.
 
     Parameters

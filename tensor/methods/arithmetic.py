@@ -1,27 +1,28 @@
-"""Operators and their named twins: arithmetic, comparisons, logic."""
+"""Operators: arithmetic, comparisons, bits and logic."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
-from shardwise.backend.errors import DTypeError
 from shardwise.tensor.function import Function
 from shardwise.tensor.methods.carrier import Carrier, Operand
-from shardwise.tensor.ops import arithmetic, comparison, matmul, part, power
+from shardwise.tensor.ops import arithmetic, bitwise, comparison, matmul, part, power
 
 __all__ = ["Arithmetic"]
 
 
 class Arithmetic(Carrier):
-    """``+``, ``<``, ``&`` and the like."""
+    """``+``, ``<``, ``&`` and the like.
+
+    Dtypes follow NumPy 2, where Python's numbers are weak: ``float32 + 1.0`` is float32. Division of
+    integers gives float64.
+    """
 
     __hash__ = object.__hash__
 
     # ---- arithmetic
 
-    def _swapped(self, function: type[Function], other: Operand) -> Self:
+    def _behind(self, function: type[Function], other: Operand) -> Self:
         """Apply an op whose first operand is not a tensor."""
         first: Any = other
         result: Self = function.apply(first, self)
@@ -37,7 +38,7 @@ class Arithmetic(Carrier):
         return arithmetic.Sub.apply(self, other)
 
     def __rsub__(self, other: Operand) -> Self:
-        return self._swapped(arithmetic.Sub, other)
+        return self._behind(arithmetic.Sub, other)
 
     def __mul__(self, other: Operand) -> Self:
         return arithmetic.Mul.apply(self, other)
@@ -49,40 +50,46 @@ class Arithmetic(Carrier):
         return arithmetic.Div.apply(self, other)
 
     def __rtruediv__(self, other: Operand) -> Self:
-        return self._swapped(arithmetic.Div, other)
+        return self._behind(arithmetic.Div, other)
 
     def __floordiv__(self, other: Operand) -> Self:
         return arithmetic.FloorDiv.apply(self, other)
 
     def __rfloordiv__(self, other: Operand) -> Self:
-        return self._swapped(arithmetic.FloorDiv, other)
+        return self._behind(arithmetic.FloorDiv, other)
 
     def __mod__(self, other: Operand) -> Self:
         return arithmetic.Remainder.apply(self, other)
 
     def __rmod__(self, other: Operand) -> Self:
-        return self._swapped(arithmetic.Remainder, other)
+        return self._behind(arithmetic.Remainder, other)
+
+    def __divmod__(self, other: Operand) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Operand) -> tuple[Self, Self]:
+        return self._behind(arithmetic.FloorDiv, other), self._behind(arithmetic.Remainder, other)
 
     def __pow__(self, other: Operand) -> Self:
         return power.Pow.apply(self, other)
 
     def __rpow__(self, other: Operand) -> Self:
-        return self._swapped(power.Pow, other)
+        return self._behind(power.Pow, other)
 
     def __matmul__(self, other: Operand) -> Self:
         return matmul.MatMul.apply(self, other)
 
     def __rmatmul__(self, other: Operand) -> Self:
-        return self._swapped(matmul.MatMul, other)
+        return self._behind(matmul.MatMul, other)
 
     def __neg__(self) -> Self:
         return arithmetic.Neg.apply(self)
 
+    def __pos__(self) -> Self:
+        return self
+
     def __abs__(self) -> Self:
         return part.Abs.apply(self)
-
-    add, sub, mul, div, pow = __add__, __sub__, __mul__, __truediv__, __pow__
-    matmul, neg, abs, remainder = __matmul__, __neg__, __abs__, __mod__
 
     # ---- comparisons; == compares elements, identity hashes
 
@@ -104,27 +111,37 @@ class Arithmetic(Carrier):
     def __ge__(self, other: Operand) -> Self:
         return comparison.GreaterEqual.apply(self, other)
 
+    # ---- bits of integers, logic of booleans
+
     def __invert__(self) -> Self:
-        _booleans("~", self)
-        return comparison.LogicalNot.apply(self)
+        return bitwise.BitwiseNot.apply(self)
 
     def __and__(self, other: Operand) -> Self:
-        _booleans("&", self, other)
-        return comparison.LogicalAnd.apply(self, other)
+        return bitwise.BitwiseAnd.apply(self, other)
+
+    def __rand__(self, other: Operand) -> Self:
+        return self._behind(bitwise.BitwiseAnd, other)
 
     def __or__(self, other: Operand) -> Self:
-        _booleans("|", self, other)
-        return comparison.LogicalOr.apply(self, other)
+        return bitwise.BitwiseOr.apply(self, other)
 
-    eq, ne, lt, le, gt, ge = __eq__, __ne__, __lt__, __le__, __gt__, __ge__
+    def __ror__(self, other: Operand) -> Self:
+        return self._behind(bitwise.BitwiseOr, other)
 
+    def __xor__(self, other: Operand) -> Self:
+        return bitwise.BitwiseXor.apply(self, other)
 
-def _booleans(op: str, *operands: Operand) -> None:
-    """Refuse integers, whose bits NumPy and PyTorch would combine, and numbers."""
-    for operand in operands:
-        dtype = getattr(operand, "dtype", None)
-        if dtype != np.bool_ and not isinstance(operand, bool):
-            raise DTypeError(
-                f"{op} combines booleans, not {type(operand).__name__ if dtype is None else dtype}; "
-                "compare first, as in x != 0"
-            )
+    def __rxor__(self, other: Operand) -> Self:
+        return self._behind(bitwise.BitwiseXor, other)
+
+    def __lshift__(self, other: Operand) -> Self:
+        return bitwise.LeftShift.apply(self, other)
+
+    def __rlshift__(self, other: Operand) -> Self:
+        return self._behind(bitwise.LeftShift, other)
+
+    def __rshift__(self, other: Operand) -> Self:
+        return bitwise.RightShift.apply(self, other)
+
+    def __rrshift__(self, other: Operand) -> Self:
+        return self._behind(bitwise.RightShift, other)

@@ -1,109 +1,108 @@
-"""Functions of each element."""
+"""Choices between values, and what is computed along one dim."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
+from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Operand
 from shardwise.tensor.methods.rearrangement import Rearrangement
-from shardwise.tensor.ops import (
-    activation,
-    arithmetic,
-    choice,
-    circular,
-    comparison,
-    elementary,
-    hyperbolic,
-    power,
-    rounding,
-    special_function,
-)
+from shardwise.tensor.ops import activation, arithmetic, choice, elementary
 
 __all__ = ["Elementwise"]
 
 
 class Elementwise(Rearrangement):
-    """What is computed element by element, and the softmax."""
-
-    def exp(self) -> Self:
-        """Return e to the power of each element."""
-        return elementary.Exp.apply(self)
-
-    def log(self) -> Self:
-        """Return the natural logarithm of each element."""
-        return elementary.Log.apply(self)
-
-    def sqrt(self) -> Self:
-        """Return the square root of each element."""
-        return power.Sqrt.apply(self)
-
-    def sin(self) -> Self:
-        """Return the sine of each element, in radians."""
-        return circular.Sin.apply(self)
-
-    def cos(self) -> Self:
-        """Return the cosine of each element, in radians."""
-        return circular.Cos.apply(self)
-
-    def sinh(self) -> Self:
-        """Return the hyperbolic sine of each element."""
-        return hyperbolic.Sinh.apply(self)
-
-    def cosh(self) -> Self:
-        """Return the hyperbolic cosine of each element."""
-        return hyperbolic.Cosh.apply(self)
-
-    def tanh(self) -> Self:
-        """Return the hyperbolic tangent of each element."""
-        return hyperbolic.Tanh.apply(self)
-
-    def sigmoid(self) -> Self:
-        """Return ``1 / (1 + exp(-x))`` of each element."""
-        return elementary.Sigmoid.apply(self)
-
-    def erf(self) -> Self:
-        """Return the error function of each element."""
-        return special_function.Erf.apply(self)
+    """The larger, the smaller, one or the other; the softmax."""
 
     def relu(self) -> Self:
-        """Return the positive part of each element."""
+        """Return the positive part of each element; the gradient is 0 at 0."""
         return elementary.Relu.apply(self)
 
-    def sign(self) -> Self:
-        """Return -1, 0 or 1 by the sign of each element."""
-        return rounding.Sign.apply(self)
-
-    def square(self) -> Self:
-        """Return each element times itself."""
-        return power.Square.apply(self)
-
-    def isnan(self) -> Self:
-        """Return where elements are NaN."""
-        return comparison.IsNaN.apply(self)
-
-    def isfinite(self) -> Self:
-        """Return where elements are neither NaN nor infinite."""
-        return comparison.IsFinite.apply(self)
-
     def maximum(self, other: Operand) -> Self:
-        """Return the larger of two, element by element; ties share the gradient."""
+        """Return the larger of two, element by element; ties share the gradient, NaN wins."""
         return choice.Maximum.apply(self, other)
 
     def minimum(self, other: Operand) -> Self:
-        """Return the smaller of two, element by element; ties share the gradient."""
+        """Return the smaller of two, element by element; ties share the gradient, NaN wins."""
         return choice.Minimum.apply(self, other)
 
-    def clip(self, min: complex | None = None, max: complex | None = None) -> Self:
-        """Return values kept between two numbers, either of which may be None."""
+    def fmax(self, other: Operand) -> Self:
+        """Return the larger of two, or the one that is not NaN; in ties the first gets the gradient."""
+        return choice.Fmax.apply(self, other)
+
+    def fmin(self, other: Operand) -> Self:
+        """Return the smaller of two, or the one that is not NaN; in ties the first gets the gradient."""
+        return choice.Fmin.apply(self, other)
+
+    def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Self:
+        """Return values kept between `min` and `max`, either of which may be None.
+
+        Parameters
+        ----------
+        min, max : number or Tensor, optional
+            Broadcast with self. Where `min` lies above `max` the result is `max`.
+
+        Notes
+        -----
+        Values at a bound get the gradient; beyond it the bound gets it.
+        """
+        if min is None and max is None:
+            raise ArgumentError("clamp: give min, or max, or both")
         return choice.Clip.apply(self, min, max)
 
-    clamp = clip
+    clip = clamp
+
+    def clamp_min(self, min: Operand) -> Self:
+        """Return values kept at or above `min`."""
+        return choice.Clip.apply(self, min, None)
+
+    def clamp_max(self, max: Operand) -> Self:
+        """Return values kept at or below `max`."""
+        return choice.Clip.apply(self, None, max)
+
+    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
+        """Return `nan` for NaN, and `posinf` and `neginf` for the infinities.
+
+        The infinities become the largest and the smallest number of the dtype if nothing else is said.
+        """
+        return choice.NanToNum.apply(self, nan=nan, posinf=posinf, neginf=neginf)
+
+    def where(self, condition: Operand, other: Operand) -> Self:
+        """Return self where `condition` is true and `other` elsewhere."""
+        test: Any = condition
+        result: Self = arithmetic.Where.apply(test, self, other)
+        return result
 
     def masked_fill(self, mask: Operand, value: Operand) -> Self:
-        """Return a copy with `value` where `mask` is true."""
+        """Return a copy with `value` where `mask` is true; the dtype stays.
+
+        Parameters
+        ----------
+        mask : Tensor of booleans
+            Broadcast with self.
+        value : number or Tensor
+
+        Raises
+        ------
+        DTypeError
+            `mask` is not of booleans, or `value` is of a wider kind than self: a complex number for
+            floats, a float for integers.
+        """
         condition: Any = mask
-        result: Self = arithmetic.Where.apply(condition, value, self)
+        filling: Any = value
+        kind, dtype = getattr(condition, "dtype", type(mask)), self.data.dtype
+        if kind not in (np.bool_, bool):
+            raise DTypeError(f"masked_fill takes a mask of booleans, not {kind}; compare first, as in x != 0")
+        given = getattr(filling, "dtype", None) or type(value)
+        if dtype.kind != "V" and not np.can_cast(np.result_type(dtype, given), dtype, "same_kind"):
+            raise DTypeError(f"masked_fill cannot put {given} into {dtype}; cast one of both with astype()")
+        if isinstance(given, np.dtype) and given != dtype:
+            filling = arithmetic.Cast.apply(filling, dtype=dtype)
+        result: Self = arithmetic.Where.apply(condition, filling, self)
         return result
 
     def softmax(self, dim: int = -1) -> Self:

@@ -152,18 +152,28 @@ class Fmod(Function):
 
 
 class Where(Function):
+    """One or the other; what was not chosen gets a gradient of zero, whatever arrives."""
+
     signature = "*"
+    exact = True
 
     @staticmethod
     def forward(ctx: Context, condition: Array, a: Array, b: Array) -> Array:
         ctx.save(condition)
-        return np.where(condition, a, b)
+        return np.where(condition, _weak(a, b), _weak(b, a))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (condition,) = ctx.saved
-        da = np.where(condition, g, 0.0) if ctx.need[1] else None
-        return None, da, np.where(condition, 0.0, g) if ctx.need[2] else None
+        zero = _weak(0.0, g)
+        da = np.where(condition, g, zero) if ctx.need[1] else None
+        return None, da, np.where(condition, zero, g) if ctx.need[2] else None
+
+
+def _weak(x: Any, other: Any) -> Any:
+    """Give a Python number the dtype of a bfloat16 array that it meets, which NumPy does not."""
+    narrow = getattr(getattr(other, "dtype", None), "kind", "") == "V"
+    return np.full_like(other, x, shape=()) if narrow and isinstance(x, (bool, int, float)) else x
 
 
 class Cast(Function):

@@ -10,8 +10,10 @@ __all__ = ["conj"]
 
 
 def conj(x: Any) -> Any:
-    """Return the complex conjugate of an array or Tensor; what is real comes back as it is.
+    """Return the complex conjugate of an array, Tensor or Python number; what is real comes back as it is.
 
     NumPy's own would copy a real array.
     """
+    if type(x) is complex:
+        return x.conjugate()
     return np.conjugate(x) if getattr(getattr(x, "dtype", None), "kind", "f") == "c" else x

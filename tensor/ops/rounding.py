@@ -8,7 +8,7 @@ from shardwise.backend.array import Array
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = [
-    "Ceil", "Copysign", "Floor", "Frac", "Heaviside", "Rint", "Round", "Sign", "Trunc",
+    "Ceil", "Copysign", "Floor", "Frac", "Heaviside", "Rint", "Round", "Trunc",
 ]  # fmt: skip
 
 
@@ -99,20 +99,6 @@ class Frac(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         return (g,)
-
-
-class Sign(Function):
-    """-1, 0 or 1."""
-
-    signature = "*"
-
-    @staticmethod
-    def forward(ctx: Context, a: Array) -> Array:
-        return np.sign(a)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        return (np.zeros_like(g),)
 
 
 class Copysign(Function):

@@ -208,7 +208,7 @@ def test_tensors_without_elements_or_dims_can_be_rearranged() -> None:
     assert scalar.unsqueeze(0).shape == scalar.flatten().shape == (1,)
 
 
-def test_logic_is_for_booleans() -> None:
+def test_bits_are_for_integers_and_booleans() -> None:
     a, b = sw.tensor([True, False]), sw.tensor([True, True])
     assert ((~a).tolist(), (a & b).tolist(), (a | False).tolist()) == (
         [False, True],
@@ -216,9 +216,12 @@ def test_logic_is_for_booleans() -> None:
         [True, False],
     )
     bits = sw.tensor([1, 2])
-    with pytest.raises(DTypeError, match="~ combines booleans, not int64; compare first, as in x != 0"):
-        _ = ~bits
-    with pytest.raises(DTypeError, match="& combines booleans, not int64"):
-        _ = a & bits
-    with pytest.raises(DTypeError, match=r"\| combines booleans, not int"):
-        _ = a | 1
+    assert ((~bits).tolist(), (bits & 2).tolist(), (1 | bits).tolist()) == ([-2, -3], [0, 2], [1, 3])
+    with pytest.raises(
+        DTypeError,
+        match=r"^~ works on the bits of integers or on booleans, not on float32; compare first, "
+        r"as in x != 0, or cast with astype\(\)$",
+    ):
+        _ = ~(bits * 1.0).float()
+    with pytest.raises(DTypeError, match=r"^& works on the bits of integers or on booleans, not on float;"):
+        _ = bits & 1.0
