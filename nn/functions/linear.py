@@ -1,22 +1,21 @@
-"""Matrix products with weights, and rows chosen from them."""
+"""Matrix products with weights."""
 
 from __future__ import annotations
 
-from shardwise.backend.errors import DTypeError, ShapeError
-from shardwise.backend.kernels.embedding import check_rows
+from shardwise.backend.errors import ShapeError
 from shardwise.nn.check import check_dtypes, check_tensors
 from shardwise.tensor import Tensor
-from shardwise.tensor.ops import index, matmul
+from shardwise.tensor.ops import matmul
 
-__all__ = ["embedding", "linear"]
+__all__ = ["bilinear", "linear"]
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return ``x @ weight.T + bias``.
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``input @ weight.T + bias``.
 
     Parameters
     ----------
-    x : Tensor, shape (..., in)
+    input : Tensor, shape (..., in)
     weight : Tensor, shape (out, in)
     bias : Tensor, shape (out,), optional
 
@@ -24,43 +23,50 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     -------
     Tensor, shape (..., out)
     """
-    check_tensors("linear", x=x, weight=weight, bias=bias)
+    check_tensors("linear", input=input, weight=weight, bias=bias)
     if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise ShapeError(
             f"linear: weight must have shape (out, in) and bias (out,); got {weight.shape} and "
             f"{None if bias is None else bias.shape}"
         )
-    if not x.ndim or x.shape[-1] != weight.shape[-1]:
+    if not input.ndim or input.shape[-1] != weight.shape[-1]:
         raise ShapeError(
-            f"linear: the last dim of x must be {weight.shape[-1]}, the second of weight {weight.shape}; "
-            f"x has shape {x.shape}"
+            f"linear: the last dim of input must be {weight.shape[-1]}, the second of weight {weight.shape}; "
+            f"input has shape {input.shape}"
         )
-    check_dtypes("linear", x=x, weight=weight, bias=bias)
-    return matmul.Linear.apply(x, weight, bias)
+    check_dtypes("linear", input=input, weight=weight, bias=bias)
+    return matmul.Linear.apply(input, weight, bias)
 
 
-def embedding(index_: Tensor, weight: Tensor) -> Tensor:
-    """Return the rows of `weight` that `index_` names.
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``input1 @ weight[o] @ input2 + bias[o]`` for every output ``o``.
 
     Parameters
     ----------
-    index_ : Tensor of integers, any shape
-        In [0, rows of `weight`); checked on the CPU.
-    weight : Tensor, shape (rows, dim)
+    input1 : Tensor, shape (..., in1)
+    input2 : Tensor, shape (..., in2)
+        Of the same leading dims.
+    weight : Tensor, shape (out, in1, in2)
+    bias : Tensor, shape (out,), optional
 
     Returns
     -------
-    Tensor, shape (*index_.shape, dim)
-
-    Raises
-    ------
-    IndexRangeError
-        Names the first index that is out of range; negative ones are.
+    Tensor, shape (..., out)
     """
-    check_tensors("embedding", index_=index_, weight=weight)
-    if index_.dtype.kind not in "iu":
-        raise DTypeError(f"embedding: the index must be integers, not {index_.dtype}; cast with long()")
-    if weight.ndim != 2:
-        raise ShapeError(f"embedding: weight must have shape (rows, dim), got {weight.shape}")
-    check_rows("embedding", index_.data, weight.shape[0])
-    return index.Embedding.apply(weight, index_)
+    check_tensors("bilinear", input1=input1, input2=input2, weight=weight, bias=bias)
+    if weight.ndim != 3 or (bias is not None and bias.shape != weight.shape[:1]):
+        raise ShapeError(
+            f"bilinear: weight must have shape (out, in1, in2) and bias (out,); got {weight.shape} and "
+            f"{None if bias is None else bias.shape}"
+        )
+    lead, (out, in1, in2) = input1.shape[:-1], weight.shape
+    if not input1.ndim or input1.shape != (*lead, in1) or input2.shape != (*lead, in2):
+        raise ShapeError(
+            f"bilinear: inputs must have shapes (..., {in1}) and (..., {in2}) with the same leading dims, to "
+            f"fit weight {weight.shape}; got {input1.shape} and {input2.shape}"
+        )
+    check_dtypes("bilinear", input1=input1, input2=input2, weight=weight, bias=bias)
+    # (..., in1) by (in1, out * in2), so that one large product does most of the work
+    half = input1 @ weight.permute(1, 0, 2).reshape(in1, out * in2)
+    product = (half.reshape(*lead, out, in2) @ input2.unsqueeze(-1)).squeeze(-1)
+    return product if bias is None else product + bias

@@ -1,8 +1,9 @@
-"""Layers of weights."""
+"""Matrix products with learned weights."""
 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from shardwise.nn.module import Module
 from shardwise.nn.parameter import Parameter
 from shardwise.tensor import Tensor, empty
 
-__all__ = ["Embedding", "Linear"]
+__all__ = ["Bilinear", "Linear"]
 
 
 class Linear(Module):
@@ -41,16 +42,15 @@ class Linear(Module):
         out_features: int,
         bias: bool = True,
         device: str | None = None,
-        dtype: DTypeLike = np.float32,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__()
         check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(empty(out_features, in_features, dtype=dtype, device=device))
-        self.register_parameter(
-            "bias", Parameter(empty(out_features, dtype=dtype, device=device)) if bias else None
-        )
+        make = partial(empty, dtype=np.float32 if dtype is None else dtype, device=device)
+        self.weight = Parameter(make(out_features, in_features))
+        self.register_parameter("bias", Parameter(make(out_features)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -60,9 +60,9 @@ class Linear(Module):
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Map (..., in) to (..., out)."""
-        return functional.linear(x, self.weight, self.bias)
+        return functional.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Show the sizes."""
@@ -71,44 +71,60 @@ class Linear(Module):
         )
 
 
-class Embedding(Module):
-    """A row of numbers for each integer.
+class Bilinear(Module):
+    """``input1 @ weight[o] @ input2 + bias[o]`` for every output ``o``.
 
     Parameters
     ----------
-    num_embeddings, embedding_dim : int
+    in1_features, in2_features, out_features : int
+    bias : bool
     device, dtype : optional
 
     Attributes
     ----------
-    weight : Parameter, shape (num_embeddings, embedding_dim)
-        Normal with variance 1 at first.
+    weight : Parameter, shape (out, in1, in2)
+        Uniform in ±1/sqrt(in1) at first.
+    bias : Parameter, shape (out,), or None
     """
 
     weight: Parameter
+    bias: Parameter | None
 
     def __init__(
         self,
-        num_embeddings: int,
-        embedding_dim: int,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
         device: str | None = None,
-        dtype: DTypeLike = np.float32,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__()
-        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, dtype=dtype, device=device))
+        check_sizes(
+            "Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features
+        )
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        make = partial(empty, dtype=np.float32 if dtype is None else dtype, device=device)
+        self.weight = Parameter(make(out_features, in1_features, in2_features))
+        self.register_parameter("bias", Parameter(make(out_features)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new rows."""
-        init.normal_(self.weight)
+        """Draw new weights."""
+        bound = 1.0 / math.sqrt(max(self.in1_features, 1))
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, index: Tensor) -> Tensor:
-        """Map integers (...) to rows (..., dim)."""
-        return functional.embedding(index, self.weight)
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """Map (..., in1) and (..., in2) to (..., out)."""
+        return functional.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Show the sizes."""
-        return f"{self.num_embeddings}, {self.embedding_dim}"
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )

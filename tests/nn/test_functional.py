@@ -63,10 +63,10 @@ def test_linear_of_nothing(rows: int, inside: int, out: int) -> None:
 def test_linear_refuses() -> None:
     x, weight, bias = sw.ones(2, 3), sw.ones(4, 3), sw.ones(4)
     assert message(ShapeError, lambda: F.linear(sw.ones(3, 2), weight)) == (
-        "linear: the last dim of x must be 3, the second of weight (4, 3); x has shape (3, 2)"
+        "linear: the last dim of input must be 3, the second of weight (4, 3); input has shape (3, 2)"
     )
     assert message(ShapeError, lambda: F.linear(sw.ones(()), weight)) == (
-        "linear: the last dim of x must be 3, the second of weight (4, 3); x has shape ()"
+        "linear: the last dim of input must be 3, the second of weight (4, 3); input has shape ()"
     )
     assert message(ShapeError, lambda: F.linear(x, weight, sw.ones(1))) == (
         "linear: weight must have shape (out, in) and bias (out,); got (4, 3) and (1,)"
@@ -76,11 +76,11 @@ def test_linear_refuses() -> None:
     )
     fix = "; cast the data with astype(), or the module with to()"
     assert message(DTypeError, lambda: F.linear(x.astype(np.float64), weight, bias)) == (
-        f"linear: wanted floating tensors of one dtype, got x float64, weight float32, bias float32{fix}"
+        f"linear: wanted floating tensors of one dtype, got input float64, weight float32, bias float32{fix}"
     )
     integers = sw.tensor([[1, 2, 3]])
     assert message(DTypeError, lambda: F.linear(integers, integers)) == (
-        f"linear: wanted floating tensors of one dtype, got x int64, weight int64{fix}"
+        f"linear: wanted floating tensors of one dtype, got input int64, weight int64{fix}"
     )
 
 
@@ -110,7 +110,7 @@ def test_embedding_refuses() -> None:
     )
 
 
-# ---- LayerNorm
+# ---- LayerNorm and activations
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -149,6 +149,31 @@ def test_layer_norm_refuses() -> None:
         "layer_norm: wanted floating tensors of one dtype, got x float64, weight float32, bias float32; "
         "cast the data with astype(), or the module with to()"
     )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gelu(dtype: type) -> None:
+    x = np.linspace(-8, 8, 101).reshape(1, -1).astype(dtype)
+    wide = x.astype(np.float64)
+    near(nn.GELU()(sw.tensor(x)), wide * scipy_special.ndtr(wide))
+    inner = np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
+    near(nn.GELU("tanh")(sw.tensor(x)), 0.5 * wide * (1 + np.tanh(inner)))
+    assert message(ArgumentError, lambda: F.gelu(sw.ones(1), "erf")) == (  # type: ignore[arg-type]
+        "gelu: approximate must be 'none' or 'tanh', got 'erf'"
+    )
+    assert message(DTypeError, lambda: F.gelu(sw.tensor([1]))) == (
+        "gelu: wanted floating tensors of one dtype, got x int64; cast the data with astype(), or the module "
+        "with to()"
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [-1, 0, 1])
+def test_softmax_and_relu(dim: int, dtype: type) -> None:
+    x = (RNG.standard_normal((3, 4, 5)) * 30).astype(dtype)
+    near(F.softmax(sw.tensor(x), dim), scipy_special.softmax(x.astype(np.float64), dim), 5)
+    near(F.log_softmax(sw.tensor(x), dim), scipy_special.log_softmax(x.astype(np.float64), dim), 5)
+    np.testing.assert_array_equal(nn.ReLU()(sw.tensor(x)).numpy(), np.maximum(x, 0))
 
 
 # ---- losses
