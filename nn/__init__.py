@@ -19,8 +19,9 @@ from shardwise.nn.layers.activation import (
     Tanhshrink,
 )
 from shardwise.nn.layers.dropout import Dropout
+from shardwise.nn.layers.embedding import Embedding, EmbeddingBag
 from shardwise.nn.layers.gate import GLU, SwiGLU
-from shardwise.nn.layers.linear import Embedding, Linear
+from shardwise.nn.layers.linear import Bilinear, Linear
 from shardwise.nn.layers.loss import CrossEntropyLoss, MSELoss
 from shardwise.nn.layers.norm import LayerNorm
 from shardwise.nn.layers.rectifier import (
@@ -47,9 +48,11 @@ __all__ = [
     "GELU",
     "GLU",
     "SELU",
+    "Bilinear",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
+    "EmbeddingBag",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
