@@ -7,6 +7,7 @@ from cases import (
     arithmetic,
     attention,
     elementary,
+    embedding,
     linear,
     loss,
     norm,
@@ -19,6 +20,7 @@ from cases.operand import Case, make
 __all__ = ["CASES", "make"]
 
 _FILES = (
+    embedding,
     activation,
     arithmetic,
     attention,
