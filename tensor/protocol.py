@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend import special
+from shardwise.tensor.numpy_linear import LINEAR_FUNCTIONS
 from shardwise.tensor.ops import (
     arithmetic,
     choice,
@@ -64,6 +65,7 @@ def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: An
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    **LINEAR_FUNCTIONS,
     np.sum: _reduction(reduce.Sum),
     np.mean: _reduction(reduce.Mean),
     np.max: _reduction(extreme.Amax),
