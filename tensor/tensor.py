@@ -23,7 +23,6 @@ from shardwise.tensor.methods.elementwise import Elementwise
 from shardwise.tensor.methods.exponential import Exponential
 from shardwise.tensor.methods.interchange import Interchange
 from shardwise.tensor.methods.linear import LinearAlgebra
-from shardwise.tensor.methods.linear import LinearAlgebra
 from shardwise.tensor.methods.logic import Logic
 from shardwise.tensor.methods.printing import Printing
 from shardwise.tensor.methods.reduction import Reduction

@@ -18,8 +18,8 @@ from shardwise.tensor.ops.einsum import einsum
 from shardwise.tensor.ops.matmul import MatMul
 
 __all__ = [
-    "Pairs", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "dot", "inner", "kron", "mm", "multi_dot", "mv",
-    "outer", "tensordot", "vdot", "vecdot",
+    "Pairs", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "dot", "inner", "kron", "mm",
+    "multi_dot", "mv", "outer", "tensordot", "vdot", "vecdot",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -35,10 +35,7 @@ def mm(a: T, b: Any) -> T:
 def bmm(a: T, b: Any) -> T:
     """Multiply the matrices of two batches, (b, m, k) and (b, k, n), one by one."""
     _check_dims("bmm", (a, b), (3, 3))
-    if np.shape(a)[0] != np.shape(b)[0]:
-        raise ShapeError(
-            f"bmm: wanted batches of one size, got {np.shape(a)} and {np.shape(b)}; matmul() broadcasts"
-        )
+    _check_batch("bmm", a, b)
     return MatMul.apply(a, b)
 
 
@@ -157,8 +154,7 @@ def baddbmm(base: Any, a: Any, b: Any, beta: complex = 1, alpha: complex = 1) ->
 def addbmm(base: Any, a: Any, b: Any, beta: complex = 1, alpha: complex = 1) -> Any:
     """Return ``beta * base`` plus `alpha` times the sum of all products of a batch; `base` broadcasts."""
     _check_dims("addbmm", (a, b), (3, 3))
-    if a.shape[0] != b.shape[0]:
-        raise ShapeError(f"addbmm: wanted batches of one size, got shapes {a.shape} and {b.shape}")
+    _check_batch("addbmm", a, b)
     return _added("addbmm", base, einsum("bmk,bkn->mn", (a, b)), beta, alpha)
 
 
@@ -215,6 +211,11 @@ def _chained(parts: list[Any], cuts: dict[tuple[int, int], int], i: int, j: int)
         return parts[i]
     k = cuts[i, j]
     return MatMul.apply(_chained(parts, cuts, i, k), _chained(parts, cuts, k + 1, j))
+
+
+def _check_batch(op: str, a: Any, b: Any) -> None:
+    if a.shape[0] != b.shape[0]:
+        raise ShapeError(f"{op}: wanted batches of one size, got {a.shape} and {b.shape}; matmul broadcasts")
 
 
 def _check_dims(op: str, operands: tuple[Any, ...], wanted: tuple[int, ...]) -> None:
