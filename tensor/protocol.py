@@ -26,6 +26,7 @@ from shardwise.tensor.ops import (
     triangle,
     view,
 )
+from shardwise.tensor.ops.key import plain_index
 
 __all__ = ["apply_function", "apply_special"]
 
@@ -92,7 +93,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.imag: lambda a: part.Imag.apply(a),
     np.where: lambda condition, a, b: arithmetic.Where.apply(condition, a, b),
     np.take: lambda a, indices, axis: _take(a, indices, axis),
-    np.take_along_axis: lambda a, indices, axis: index.TakeAlong.apply(a, indices, dim=axis),
+    np.take_along_axis: lambda a, indices, axis: a.take_along_dim(indices, axis),
     np.zeros_like: lambda a, **rest: a.wrap(np.zeros_like(a.data, **rest)),
     np.ones_like: lambda a, **rest: a.wrap(np.ones_like(a.data, **rest)),
     np.full_like: lambda a, value, **rest: a.wrap(np.full_like(a.data, value, **rest)),
@@ -109,7 +110,7 @@ CREATION = (np.arange, np.zeros, np.ones, np.full, np.empty, np.eye, np.tri)
 SPECIALS: dict[Any, Callable[..., Any]] = {
     special.erf: lambda a: special_function.Erf.apply(a),
     special.scatter_add: lambda shape, key, g: index.Unindex.apply(
-        g, shape=tuple(shape), index=index.plain_index(key)
+        g, shape=tuple(shape), index=plain_index(key)
     ),
 }
 

@@ -1,43 +1,53 @@
-"""Rearranging dims and cutting up; dims are given as in PyTorch (``dim``)."""
+"""Seeing the same elements in other dims; dims are given as in PyTorch (``dim``)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
-import numpy as np
-
+from shardwise.backend.array import Shape
 from shardwise.backend.errors import ShapeError
-from shardwise.tensor.dim import counted_dim
+from shardwise.tensor.dim import Dims, counted_dim, counted_dims
 from shardwise.tensor.methods.carrier import Carrier
-from shardwise.tensor.ops import triangle, view
+from shardwise.tensor.ops import view
+from shardwise.tensor.ops.conjugate import conj
+from shardwise.tensor.size import Sizes, full_shape, integers
 
 __all__ = ["Rearrangement"]
 
 
 class Rearrangement(Carrier):
-    """What moves the elements of a tensor without changing them."""
+    """What gives the elements of a tensor other dims, without copying them where strides allow it."""
 
-    def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """Return the elements in another shape; one size may be -1."""
-        return view.Reshape.apply(self, shape=self._full_shape(_ints(shape)))
+    def reshape(self, *shape: Sizes) -> Self:
+        """Return the elements in another shape; one size may be -1.
 
-    view = reshape
+        The result is a view where the strides allow it, and a copy elsewhere.
+        """
+        return self._reshaped(full_shape("reshape", self.data.shape, integers(shape)))
 
-    def _full_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        size = self.data.size
-        known = math.prod(n for n in shape if n != -1)
-        free = shape.count(-1)
-        sensible = min(shape, default=0) >= -1
-        if sensible and free == 1 and known and size % known == 0:
-            return tuple(size // known if n == -1 else n for n in shape)
-        if free or known != size or not sensible:
-            raise ShapeError(
-                f"cannot reshape {self.data.shape} ({size} elements) to {shape}; "
-                "the sizes must multiply to the same number, with at most one -1"
-            )
-        return shape
+    def view(self, *shape: Sizes) -> Self:
+        """Return the elements in another shape; one size may be -1.
+
+        The same as `reshape`: where PyTorch would raise because no view has this shape, this copies.
+        """
+        return self._reshaped(full_shape("view", self.data.shape, integers(shape)))
+
+    def _reshaped(self, shape: Shape) -> Self:
+        data = self.data
+        strides = getattr(data, "strides", None)  # an array without data has none
+        if strides is None or data.flags.c_contiguous or view.keeps_memory(data.shape, strides, shape):
+            return view.Reshape.apply(self, shape=shape)
+        return view.CopiedReshape.apply(self, shape=shape)
+
+    def reshape_as(self, other: Carrier) -> Self:
+        """Return the elements in the shape of `other`."""
+        return self.reshape(other.data.shape)
+
+    def view_as(self, other: Carrier) -> Self:
+        """Return the elements in the shape of `other`."""
+        return self.view(other.data.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
         """Return the dims from `start_dim` to `end_dim` merged into one."""
@@ -45,22 +55,71 @@ class Rearrangement(Carrier):
         start, end = (counted_dim("flatten", dim, len(shape)) for dim in (start_dim, end_dim))
         if start > end:
             raise ShapeError(f"flatten: start_dim={start_dim} lies behind end_dim={end_dim}; swap them")
-        return self.reshape(*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :])
+        return self._reshaped((*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
-    def permute(self, *dims: int | Sequence[int]) -> Self:
+    def ravel(self) -> Self:
+        """Return the elements in one dim."""
+        return self._reshaped((self.data.size,))
+
+    def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
+        """Return `dim` parted into dims of `sizes`, one of which may be -1."""
+        shape = self.data.shape
+        at = counted_dim("unflatten", dim, len(shape))
+        parts = full_shape(f"unflatten dim {dim} of", shape[at : at + 1], tuple(sizes))
+        return self._reshaped((*shape[:at], *parts, *shape[at + 1 :]))
+
+    def permute(self, *dims: Sizes) -> Self:
         """Return the dims in another order."""
-        return view.Permute.apply(self, dims=_ints(dims))
+        ndim, given = self.data.ndim, integers(dims)
+        order = tuple([counted_dim("permute", dim, ndim) for dim in given])
+        if sorted(order) != list(range(ndim)):
+            raise ShapeError(f"permute: {given} is no order of {ndim} dims; name each of them once")
+        return view.Permute.apply(self, dims=order)
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Return two dims swapped."""
+        return self._swapped("transpose", dim0, dim1)
+
+    def swapaxes(self, axis0: int, axis1: int) -> Self:
+        """Return two dims swapped; NumPy's name for `transpose`."""
+        return self._swapped("swapaxes", axis0, axis1)
+
+    def swapdims(self, dim0: int, dim1: int) -> Self:
+        """Return two dims swapped; the same as `transpose`."""
+        return self._swapped("swapdims", dim0, dim1)
+
+    def _swapped(self, op: str, dim0: int, dim1: int) -> Self:
         ndim = self.data.ndim
         order = list(range(ndim))
-        a, b = counted_dim("transpose", dim0, ndim), counted_dim("transpose", dim1, ndim)
+        a, b = counted_dim(op, dim0, ndim), counted_dim(op, dim1, ndim)
         if ndim:
             order[a], order[b] = b, a
         return view.Permute.apply(self, dims=tuple(order))
 
-    swapaxes = transpose
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """Return the dims at `source` moved to `destination`; the others keep their order."""
+        ndim = self.data.ndim
+        start, end = (counted_dims("movedim", dim, ndim) for dim in (source, destination))
+        if len(start) != len(end):
+            raise ShapeError(
+                f"movedim: {source} and {destination} differ in number; name a place for each dim"
+            )
+        order = [dim for dim in range(ndim) if dim not in start]
+        for place, dim in sorted(zip(end, start, strict=True)):
+            order.insert(place, dim)
+        return view.Permute.apply(self, dims=tuple(order))
+
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """Return the dims at `source` moved to `destination`; NumPy's name for `movedim`."""
+        return self.movedim(source, destination)
+
+    def t(self) -> Self:
+        """Return a matrix transposed; fewer dims come back as they are."""
+        if self.data.ndim > 2:
+            raise ShapeError(
+                f"t() takes at most two dims, got the shape {self.data.shape}; use mT or transpose()"
+            )
+        return self.T
 
     @property
     def T(self) -> Self:
@@ -70,67 +129,60 @@ class Rearrangement(Carrier):
     @property
     def mT(self) -> Self:
         """The last two dims swapped."""
-        return self.transpose(-1, -2)
+        return self._swapped("mT", -1, -2)
 
-    def squeeze(self, dim: int | None = None) -> Self:
-        """Return without dims of size one: all of them, or `dim` if it is one."""
+    @property
+    def H(self) -> Self:
+        """A matrix transposed and conjugated."""
+        if self.data.ndim not in (0, 2):
+            raise ShapeError(
+                f"H is for matrices, got the shape {self.data.shape}; use mH for batches of them"
+            )
+        adjoint: Self = conj(self.T)
+        return adjoint
+
+    @property
+    def mH(self) -> Self:
+        """The last two dims swapped, and conjugated."""
+        adjoint: Self = conj(self._swapped("mH", -1, -2))
+        return adjoint
+
+    def adjoint(self) -> Self:
+        """Return the last two dims swapped, and conjugated."""
+        return self.mH
+
+    def squeeze(self, dim: Dims = None) -> Self:
+        """Return without dims of size one: all of them, or those of `dim` that are."""
         shape = self.data.shape
-        gone = range(len(shape)) if dim is None else (counted_dim("squeeze", dim, len(shape)),)
-        return self.reshape([n for i, n in enumerate(shape) if n != 1 or i not in gone])
+        gone = counted_dims("squeeze", dim, len(shape))
+        return self._reshaped(tuple([n for i, n in enumerate(shape) if n != 1 or i not in gone]))
 
     def unsqueeze(self, dim: int) -> Self:
         """Return with a dim of size one put in at `dim`."""
         shape = list(self.data.shape)
         shape.insert(counted_dim("unsqueeze", dim, len(shape) + 1), 1)
-        return self.reshape(shape)
+        return self._reshaped(tuple(shape))
 
-    def expand(self, *shape: int | Sequence[int]) -> Self:
-        """Return dims of size one repeated, without copying; -1 keeps a size."""
-        wanted = _ints(shape)
-        have = (1,) * (len(wanted) - self.data.ndim) + self.data.shape
-        if len(have) != len(wanted):
-            raise ShapeError(f"cannot expand {self.data.shape} to {wanted}, which has fewer dims")
-        return view.Expand.apply(
-            self, shape=tuple(h if n == -1 else n for n, h in zip(wanted, have, strict=True))
+    def expand(self, *size: Sizes) -> Self:
+        """Return dims of size one repeated, without copying; -1 keeps a size, new dims come in front."""
+        shape, wanted = self.data.shape, integers(size)
+        extra = len(wanted) - len(shape)
+        if extra < 0:
+            raise ShapeError(f"cannot expand {shape} to {wanted}, which has fewer dims")
+        have = (1,) * extra + shape
+        full = tuple(
+            [h if n == -1 and i >= extra else n for i, (n, h) in enumerate(zip(wanted, have, strict=True))]
         )
+        if any(n < 0 or h not in (1, n) for n, h in zip(full, have, strict=True)):
+            raise ShapeError(
+                f"cannot expand {shape} to {wanted}; only dims of size one, and new ones in front, can grow"
+            )
+        return view.Expand.apply(self, shape=full)
 
-    def split(self, size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
-        """Return pieces of `size` along `dim` (the last may be smaller), or of the sizes given."""
-        if not self.data.ndim or (isinstance(size, int) and size < 1):
-            raise ShapeError(f"split: cannot cut shape {self.data.shape} into pieces of {size}")
-        dim = counted_dim("split", dim, self.data.ndim)
-        total = self.data.shape[dim]
-        sizes = [min(size, total - i) for i in range(0, total, size)] if isinstance(size, int) else list(size)
-        if sum(sizes) != total:
-            raise ShapeError(f"split sizes {sizes} add up to {sum(sizes)}, but dim {dim} has {total}")
-        pieces: Any = view.Split.apply(self, sizes=tuple(sizes), dim=dim)
-        return tuple(pieces)
+    def expand_as(self, other: Carrier) -> Self:
+        """Return dims of size one repeated to the shape of `other`, without copying."""
+        return self.expand(other.data.shape)
 
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
-        """Return at most `chunks` pieces of equal size along `dim`; the last may be smaller."""
-        if not self.data.ndim or chunks < 1:
-            raise ShapeError(f"chunk: cannot cut shape {self.data.shape} into {chunks} pieces")
-        dim = counted_dim("chunk", dim, self.data.ndim)
-        return self.split(max(1, -(-self.data.shape[dim] // chunks)), dim)
-
-    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
-        """Return the slices along `dim`, without it."""
-        if not self.data.ndim:
-            raise ShapeError("unbind: a tensor without dims has no slices")
-        pieces: Any = view.Unbind.apply(self, dim=counted_dim("unbind", dim, self.data.ndim))
-        return tuple(pieces)
-
-    def tril(self, diagonal: int = 0) -> Self:
-        """Return the lower triangle of the last two dims."""
-        return triangle.Tril.apply(self, k=diagonal)
-
-    def triu(self, diagonal: int = 0) -> Self:
-        """Return the upper triangle of the last two dims."""
-        return triangle.Triu.apply(self, k=diagonal)
-
-
-def _ints(values: tuple[Any, ...]) -> tuple[int, ...]:
-    """Accept ``f(2, 3)`` and ``f((2, 3))``."""
-    if len(values) == 1 and not isinstance(values[0], (int, np.integer)):
-        values = tuple(values[0])
-    return tuple(int(v) for v in values)
+    def broadcast_to(self, *shape: Sizes) -> Self:
+        """Return dims of size one repeated to `shape`, without copying; the same as `expand`."""
+        return self.expand(*shape)

@@ -1,4 +1,4 @@
-"""Reading and writing by index. `Index` and `Unindex` are each other's adjoint."""
+"""Reading and writing by index. `Index` and `Unindex` are each other's adjoint, `IndexPut`'s is `Pick`."""
 
 from __future__ import annotations
 
@@ -7,51 +7,30 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend import special
-from shardwise.backend.array import Array
+from shardwise.backend.array import Array, Shape
 from shardwise.backend.kernels.embedding import embedding_backward
+from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.key import index_terms, kept_index, last_writes, never_repeats
 
-__all__ = ["Embedding", "Index", "Slice", "TakeAlong", "Unindex", "UntakeAlong", "is_basic", "plain_index"]
-
-_LETTERS = "abcdefghijklmnopqrstuvw"
-
-
-def is_basic(index: Any) -> bool:
-    """Tell whether an index has only integers, slices, None and Ellipsis: then it gives a view."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        part is None or part is Ellipsis or (isinstance(part, (int, slice)) and not isinstance(part, bool))
-        for part in parts
-    )
+__all__ = ["Embedding", "Index", "IndexPut", "Pick", "Slice", "Unindex"]
 
 
-def plain_index(index: Any) -> Any:
-    """Replace the tensors and lists in an index by arrays."""
-    if isinstance(index, tuple):
-        return tuple(plain_index(part) for part in index)
-    if isinstance(index, list):
-        return np.asarray(index)
-    return index.data if hasattr(index, "node") else index
-
-
-def _index_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
-    letters = [f"[{c}]" for c in _LETTERS]
-    if "shape" in params:
-        after = len(params["shape"])
-    else:
-        after = np.broadcast_to(np.empty((), bool), shapes[0])[params["index"]].ndim
-    return f"{''.join(letters[: len(shapes[0])])}->{''.join(letters[len(shapes[0]) :][:after])}"
+def _index_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    before, after = index_terms(shapes[0], params["index"])
+    return f"{before}->{''.join(after)}"
 
 
 class Index(Function):
     """``a[index]`` with arrays of integers or booleans among the indices: a copy."""
 
     signature = _index_signature
+    exact = True
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Any) -> Array:
         ctx.shape = a.shape
-        ctx.index = _kept(index) if ctx.need[0] else index
+        ctx.index = kept_index(index) if ctx.need[0] else index
         return a[index]
 
     @staticmethod
@@ -59,28 +38,38 @@ class Index(Function):
         return (Unindex.apply(g, shape=ctx.shape, index=ctx.index),)
 
 
-def _kept(index: Any) -> Any:
-    """Copy the arrays in an index: they are the caller's, who may write into them before backward."""
-    if isinstance(index, tuple):
-        return tuple(_kept(part) for part in index)
-    return index.copy() if hasattr(index, "dtype") else index
-
-
-class Slice(Index):
+class Slice(Function):
     """``a[index]`` with integers, slices, None and Ellipsis only: a view."""
 
+    signature = _index_signature
     view = True
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, index: Any) -> Array:
+        ctx.shape, ctx.index = a.shape, index
+        # "..." keeps a result without dims an array that looks at the memory
+        return a[index if Ellipsis in index else (*index, ...)] if type(index) is tuple else a[index, ...]
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        return (Unindex.apply(g, shape=ctx.shape, index=ctx.index),)
+
+
+def _unindex_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    before, after = index_terms(params["shape"], params["index"])
+    return f"{''.join(after)}->{before}"
 
 
 class Unindex(Function):
-    """Zeros of `shape` into which the input is added at `index`."""
+    """Zeros of `shape` to which the input is added at `index`."""
 
-    signature = _index_signature
+    signature = _unindex_signature
+    exact = True  # sums are made in float32
 
     @staticmethod
-    def forward(ctx: Context, g: Array, shape: tuple[int, ...], index: Any) -> Array:
+    def forward(ctx: Context, g: Array, shape: Shape, index: Any) -> Array:
         ctx.index = index
-        if is_basic(index):  # no place repeats, so there is nothing to add up
+        if never_repeats(index):  # so there is nothing to add up
             out = np.zeros_like(g, shape=shape)
             out[index] = g
             return out
@@ -88,13 +77,69 @@ class Unindex(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return ((Slice if is_basic(ctx.index) else Index).apply(g, index=ctx.index),)
+        return (Index.apply(g, index=ctx.index),)
+
+
+def _put_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    """Tell that the values broadcast to what the index selects."""
+    before, after = index_terms(shapes[0], params["index"])
+    values = ["1"] * len(shapes[1])
+    for at in range(1, min(len(values), len(after)) + 1):
+        if shapes[1][-at] != 1:
+            values[-at] = after[-at]
+    return f"{before},{''.join(values)}->{before}"
+
+
+class IndexPut(Function):
+    """The first input with values written at `index`; the last of those that go to one place stays.
+
+    With `in_place` they are written into the first input itself, of whose old values none is needed.
+    """
+
+    signature = _put_signature
+    exact = True
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, values: Array, index: Any, in_place: bool = False) -> Array:
+        ctx.index = kept_index(index) if True in ctx.need else index
+        ctx.values_shape = np.shape(values)
+        out = a if in_place else a.copy()
+        out[index] = values
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        dvalues = None
+        if ctx.need[1]:
+            picked, shape = Pick.apply(g, index=ctx.index), ctx.values_shape
+            extra = max(0, len(shape) - picked.ndim)  # leading dims of one element, which NumPy lets go
+            dvalues = np.reshape(unbroadcast(picked, shape[extra:]), shape)
+        return IndexPut.apply(g, 0.0, index=ctx.index) if ctx.need[0] else None, dvalues
+
+
+class Pick(Function):
+    """``a[index]``, but zero for all except the last of those that name one place."""
+
+    signature = _index_signature
+    exact = True
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, index: Any) -> Array:
+        ctx.shape, ctx.index = a.shape, index
+        if never_repeats(index):
+            return a[index]
+        return np.where(last_writes(a.shape, index, a), a[index], 0.0)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        return (IndexPut.apply(np.zeros_like(g, shape=ctx.shape), g, index=ctx.index),)
 
 
 class Embedding(Function):
     """Rows of `weight` chosen by integers."""
 
     signature = "[v]d,...->...d"
+    exact = True
 
     @staticmethod
     def forward(ctx: Context, weight: Array, index: Array) -> Array:
@@ -106,49 +151,3 @@ class Embedding(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         (index,) = ctx.saved
         return embedding_backward(g, index, ctx.rows), None
-
-
-def _along_signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
-    ndim = len(shapes[0])
-    dim = params["dim"] % ndim
-    a, b = _LETTERS[dim], _LETTERS[ndim]
-    names = [_LETTERS[:dim] + f"[{c}]" + _LETTERS[dim + 1 : ndim] for c in (a, b)]
-    return f"{names[0]},{names[1]}->{names[1]}"
-
-
-class TakeAlong(Function):
-    """Per position, the value that `index` names along `dim`."""
-
-    signature = _along_signature
-
-    @staticmethod
-    def forward(ctx: Context, a: Array, index: Array, dim: int) -> Array:
-        ctx.shape, ctx.dim = a.shape, dim
-        ctx.save(index)
-        return np.take_along_axis(a, index, axis=dim)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        (index,) = ctx.saved
-        return UntakeAlong.apply(g, index, size=ctx.shape[ctx.dim], dim=ctx.dim), None
-
-
-class UntakeAlong(Function):
-    """Zeros of `size` along `dim`, to which each value is added where `index` names it."""
-
-    signature = _along_signature
-
-    @staticmethod
-    def forward(ctx: Context, g: Array, index: Array, size: int, dim: int) -> Array:
-        ctx.dim = dim
-        ctx.save(index)
-        shape = list(g.shape)
-        shape[dim] = size
-        grid: list[Any] = list(np.ogrid[tuple(slice(n) for n in index.shape)])
-        grid[dim] = index
-        return special.scatter_add(tuple(shape), tuple(grid), g)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        (index,) = ctx.saved
-        return TakeAlong.apply(g, index, dim=ctx.dim), None

@@ -12,12 +12,11 @@ from shardwise.backend.errors import ArgumentError
 from shardwise.backend.ranking import sorted_indices
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.function import Context, Function, Gradients
-from shardwise.tensor.ops.index import TakeAlong
+from shardwise.tensor.ops.gather import Gather
+from shardwise.tensor.ops.letter import LETTERS
 from shardwise.tensor.ops.scan import pair_signature, scan_signature, standing_along
 
 __all__ = ["Argsort", "PlaceAlong", "Sort", "TopK", "chosen", "placed"]
-
-_LETTERS = "abcdefghijklmnopqrstuvw"
 
 
 class Sort(Function):
@@ -49,7 +48,7 @@ def _first_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     """Give ``"a[b]c->a[x]c,a[x]c"`` for dim 1."""
     ndim = len(shapes[0])
     left = scan_signature(shapes, params).split("->")[0]
-    right = left.replace(_LETTERS[params["dim"] % ndim], _LETTERS[ndim])
+    right = left.replace(LETTERS[params["dim"] % ndim], LETTERS[ndim])
     return f"{left}->{right},{right}"
 
 
@@ -96,7 +95,7 @@ def placed(ctx: Context, g: Any) -> Any:
 
 def _place_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     ndim, dim = len(shapes[0]), params["dim"]
-    a, b = (f"{_LETTERS[:dim]}[{c}]{_LETTERS[dim + 1 : ndim]}" for c in (_LETTERS[dim], _LETTERS[ndim]))
+    a, b = (f"{LETTERS[:dim]}[{c}]{LETTERS[dim + 1 : ndim]}" for c in (LETTERS[dim], LETTERS[ndim]))
     return f"{a},{a}->{b}"
 
 
@@ -119,4 +118,4 @@ class PlaceAlong(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (index,) = ctx.saved
-        return TakeAlong.apply(g, index, dim=ctx.dim), None
+        return Gather.apply(g, index, dim=ctx.dim), None

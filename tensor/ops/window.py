@@ -1,74 +1,83 @@
-"""Sliding windows over a dim. `Unfold` and `Refold` are each other's adjoint."""
+"""Sliding windows laid out as columns, and columns added up where windows overlap: each other's adjoint."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
+from shardwise.backend.kernels.convolution import add_windows_, take_windows_
 from shardwise.tensor.function import Context, Function, Gradients
-from shardwise.tensor.ops.letter import LETTERS, term
 
-__all__ = ["Refold", "Unfold"]
+__all__ = ["Fold", "Unfold"]
+
+_LETTERS = "[x][y][z]"
 
 
 def _unfold_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
-    ndim = len(shapes[0])
-    dim = params["dim"]
-    after = term(ndim, {dim: LETTERS[ndim]})
-    return f"{term(ndim, {dim: LETTERS[dim]})}->{after}[{LETTERS[ndim + 1]}]"
+    return f"n[c]{_LETTERS[: 3 * (len(shapes[0]) - 2)]}->n[k][l]"
+
+
+def _fold_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    return f"n[k][l]->n[c]{_LETTERS[: 3 * len(params['size'])]}"
 
 
 class Unfold(Function):
-    """Windows of `size` over `dim`, `step` apart.
-
-    Their number takes the dim's place, their elements lie along a new last dim.
-    """
+    """From (n, c, *places) to (n, c * elements of `kernel`, windows), of which `out` lie along each dim."""
 
     signature = _unfold_signature
     exact = True
 
     @staticmethod
-    def forward(ctx: Context, a: Array, dim: int, size: int, step: int) -> Array:
-        length = a.shape[dim]
-        ctx.kept = {"dim": dim, "size": size, "step": step, "length": length}
-        count = (length - size) // step + 1
-        places = np.arange(count, like=a)[:, None] * step + np.arange(size, like=a)
-        return np.moveaxis(np.take(a, places, axis=dim), dim + 1, -1)
+    def forward(
+        ctx: Context, x: Array, kernel: Shape, out: Shape, stride: Shape, padding: Shape, dilation: Shape
+    ) -> Array:
+        batch, channels = x.shape[:2]
+        ctx.params = {"kernel": kernel, "size": x.shape[2:], "out": out}
+        ctx.params |= {"stride": stride, "padding": padding, "dilation": dilation}
+        columns = np.empty_like(x, order="C", shape=(channels, *kernel, batch, *out))
+        take_windows_(columns, x, stride, padding, dilation)
+        rows = np.reshape(columns, (channels * math.prod(kernel), batch, math.prod(out)))
+        return np.swapaxes(rows, 0, 1)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (Refold.apply(g, **ctx.kept),)
+        return (Fold.apply(g, **ctx.params),)
 
 
-def _refold_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
-    ndim = len(shapes[0]) - 1
-    dim = params["dim"]
-    before = term(ndim, {dim: LETTERS[ndim]})
-    return f"{before}[{LETTERS[ndim + 1]}]->{term(ndim, {dim: LETTERS[dim]})}"
+class Fold(Function):
+    """From (n, c * elements of `kernel`, windows) to (n, c, *size), adding up where windows overlap."""
 
-
-class Refold(Function):
-    """Zeros of `length` along `dim`, to which each window is added in its place."""
-
-    signature = _refold_signature
+    signature = _fold_signature
 
     @staticmethod
-    def forward(ctx: Context, a: Array, dim: int, size: int, step: int, length: int) -> Array:
-        ctx.kept = {"dim": dim, "size": size, "step": step}
-        count = a.shape[dim]
-        out = np.zeros_like(a, shape=(*a.shape[:dim], length, *a.shape[dim + 1 : -1]))
-        moved = np.moveaxis(out, dim, 0)
-        windows = np.moveaxis(a, dim, 0)
-        if size <= count:  # the shorter of two loops: over the elements of a window, or over the windows
-            for i in range(size):
-                moved[i : i + (count - 1) * step + 1 : step] += windows[..., i]
-        else:
-            for i in range(count):
-                moved[i * step : i * step + size] += np.moveaxis(windows[i], -1, 0)
-        return out
+    def forward(
+        ctx: Context,
+        x: Array,
+        kernel: Shape,
+        size: Shape,
+        out: Shape,
+        stride: Shape,
+        padding: Shape,
+        dilation: Shape,
+    ) -> Array:
+        batch, channels = x.shape[0], x.shape[1] // math.prod(kernel)
+        ctx.params = {
+            "kernel": kernel,
+            "out": out,
+            "stride": stride,
+            "padding": padding,
+            "dilation": dilation,
+        }
+        columns = np.empty_like(x, order="C", shape=(channels, *kernel, batch, *out))  # a copy, since it is used up
+        flat = np.reshape(columns, (x.shape[1], batch, x.shape[2]))
+        flat[...] = np.swapaxes(x, 0, 1)
+        result = np.zeros_like(x, order="C", shape=(batch, channels, *size))
+        add_windows_(result, columns, stride, padding, dilation)
+        return result
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (Unfold.apply(g, **ctx.kept),)
+        return (Unfold.apply(g, **ctx.params),)

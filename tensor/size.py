@@ -1,0 +1,59 @@
+"""Sizes of dims as the caller writes them: ``f(2, 3)`` or ``f((2, 3))``, with -1 for what is left over."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import SupportsIndex, TypeAlias
+
+from shardwise.backend.array import Shape
+from shardwise.backend.errors import ShapeError
+
+__all__ = ["Sizes", "full_shape", "integers"]
+
+Sizes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+"""One of the arguments of ``f(2, 3)``, or the only one of ``f((2, 3))``."""
+
+
+def integers(values: Sequence[Sizes]) -> tuple[int, ...]:
+    """Return what ``f(*values)`` was given as integers, be it ``f(2, 3)`` or ``f((2, 3))``.
+
+    Examples
+    --------
+    >>> integers((2, 3)), integers(([2, 3],))
+    ((2, 3), (2, 3))
+    """
+    if len(values) == 1 and not isinstance(values[0], SupportsIndex):
+        values = values[0]
+    return tuple([operator.index(value) for value in values])  # type: ignore[arg-type]  # raises TypeError
+
+
+def full_shape(op: str, shape: Shape, wanted: Shape) -> Shape:
+    """Return `wanted` with its -1, if it has one, replaced by the size that is left over.
+
+    Parameters
+    ----------
+    op : str
+        For the message.
+    shape : tuple of int
+        Whose elements are to fill `wanted`.
+    wanted : tuple of int
+
+    Raises
+    ------
+    ShapeError
+        The sizes do not multiply to the same number.
+    """
+    size = math.prod(shape)
+    known = math.prod(n for n in wanted if n != -1)
+    free = wanted.count(-1)
+    sensible = min(wanted, default=0) >= -1
+    if sensible and free == 1 and known and size % known == 0:
+        return tuple(size // known if n == -1 else n for n in wanted)
+    if free or known != size or not sensible:
+        raise ShapeError(
+            f"cannot {op} {shape} ({size} elements) to {wanted}; "
+            "the sizes must multiply to the same number, with at most one -1"
+        )
+    return wanted
