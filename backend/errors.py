@@ -8,6 +8,7 @@
     │   └── DataDependentShapeError          a shape that only the data could tell
     ├── DTypeError (TypeError)               a dtype that the operation does not take
     ├── IndexRangeError (IndexError)         a label, token id or index outside its range
+    ├── LinAlgError (numpy.linalg.LinAlgError, RuntimeError)   a matrix without what was asked of it
     ├── DeviceError (ValueError)             arrays on devices that cannot meet
     ├── AutogradError (RuntimeError)         a gradient that cannot be computed
     │   └── AnomalyError                     the first NaN, under anomaly mode
@@ -24,6 +25,8 @@ Each also derives from the builtin in brackets, so ``except ValueError`` goes on
 
 from __future__ import annotations
 
+import numpy as np
+
 __all__ = [
     "AnomalyError",
     "ArgumentError",
@@ -37,6 +40,7 @@ __all__ = [
     "IndexRangeError",
     "LaunchError",
     "LayoutError",
+    "LinAlgError",
     "ModuleError",
     "ShapeError",
     "ShardwiseError",
@@ -66,6 +70,10 @@ class DTypeError(ShardwiseError, TypeError):
 
 class IndexRangeError(ShardwiseError, IndexError):
     """A label, token id or other index outside the range that it points into."""
+
+
+class LinAlgError(ShardwiseError, np.linalg.LinAlgError, RuntimeError):
+    """A matrix that has no inverse, no Cholesky factor, or whose decomposition did not converge."""
 
 
 class DeviceError(ShardwiseError, ValueError):

@@ -49,10 +49,14 @@ FUNCTIONS = (
     *("zeros_like", "ones_like", "full_like", "empty_like"),
     # parts and questions
     *("real", "imag", "round", "ndim", "shape", "size", "result_type", "iscomplexobj"),
+    # linear algebra and Fourier transforms
+    *("linalg.inv", "linalg.solve", "linalg.cholesky", "linalg.det", "linalg.slogdet", "linalg.qr"),
+    *("linalg.svd", "linalg.eigh", "linalg.eigvalsh", "linalg.eig", "linalg.eigvals"),
+    *("fft.fft", "fft.ifft", "fft.rfft", "fft.irfft", "fft.fftn", "fft.ifftn"),
 )
 """Functions that work by the type of their array arguments."""
 
-CREATION = ("arange", "zeros", "ones", "empty", "full")
+CREATION = ("arange", "zeros", "ones", "empty", "full", "eye")
 """Functions that make an array, of the kind of the array that is given as ``like=``."""
 
 ATTRIBUTES = ("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "T", "real", "imag")

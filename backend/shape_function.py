@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from shardwise.backend.array import Array, DTypeLike, Shape
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.shape_index import indexed_shape
+from shardwise.backend.shape_linalg import LINALG_RULES
 from shardwise.backend.shape_reduction import REDUCTION_RULES, Axis
 from shardwise.backend.stand_in import broadcast_shape, data_dependent, empty_probe, one_probe, stand_in
 
@@ -182,6 +183,7 @@ def _as_shape(shape: int | Sequence[int]) -> Shape:
 
 RULES: Mapping[Callable[..., object], Callable[..., object]] = {
     **REDUCTION_RULES,
+    **LINALG_RULES,
     # These only make views, or read the shape.
     **{f: f for f in (np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.broadcast_to)},
     **{f: f for f in (np.split, np.flip, np.diagonal, np.real, np.imag)},
