@@ -21,15 +21,20 @@ from shardwise.tensor.methods.conversion import Conversion
 from shardwise.tensor.methods.copying import Copying
 from shardwise.tensor.methods.elementwise import Elementwise
 from shardwise.tensor.methods.exponential import Exponential
+from shardwise.tensor.methods.filling import Filling
+from shardwise.tensor.methods.in_place_function import InPlaceFunctions
+from shardwise.tensor.methods.in_place_logic import InPlaceLogic
 from shardwise.tensor.methods.interchange import Interchange
 from shardwise.tensor.methods.linear import LinearAlgebra
 from shardwise.tensor.methods.logic import Logic
+from shardwise.tensor.methods.ordering import Ordering
 from shardwise.tensor.methods.printing import Printing
-from shardwise.tensor.methods.reduction import Reduction
 from shardwise.tensor.methods.repetition import Repetition
 from shardwise.tensor.methods.rounding import Rounding
+from shardwise.tensor.methods.scan import Scan
 from shardwise.tensor.methods.selection import Selection
 from shardwise.tensor.methods.splitting import Splitting
+from shardwise.tensor.methods.statistics import Statistics
 from shardwise.tensor.methods.triangle import Triangle
 from shardwise.tensor.methods.trigonometry import Trigonometry
 from shardwise.tensor.mode import Mode, current_mode
@@ -53,13 +58,18 @@ class Tensor(
     Logic,
     Elementwise,
     LinearAlgebra,
-    Reduction,
+    Statistics,
+    Scan,
+    Ordering,
     Selection,
     Splitting,
     Repetition,
     Triangle,
     Conversion,
     Assignment,
+    InPlaceLogic,
+    InPlaceFunctions,
+    Filling,
     Copying,
     Interchange,
     Printing,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from shardwise.backend.errors import ArgumentError
 from shardwise.tensor.methods.carrier import Carrier, Operand
 from shardwise.tensor.ops import arithmetic, bitwise, combination, part, power
 
@@ -31,13 +30,7 @@ class Calculation(Carrier):
 
         Rounded quotients of integers are integers; they, and those of floats, have a gradient of zero.
         """
-        if rounding_mode is None:
-            return arithmetic.Div.apply(self, other)
-        if rounding_mode == "floor":
-            return arithmetic.FloorDiv.apply(self, other)
-        if rounding_mode == "trunc":
-            return arithmetic.TruncDiv.apply(self, other)
-        raise ArgumentError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
+        return arithmetic.quotient(rounding_mode).apply(self, other)
 
     subtract, multiply, divide = sub, mul, div
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-
-from shardwise.backend.errors import ArgumentError, DTypeError
+from shardwise.backend.errors import ArgumentError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Operand
 from shardwise.tensor.methods.rearrangement import Rearrangement
@@ -92,17 +90,7 @@ class Elementwise(Rearrangement):
             `mask` is not of booleans, or `value` is of a wider kind than self: a complex number for
             floats, a float for integers.
         """
-        condition: Any = mask
-        filling: Any = value
-        kind, dtype = getattr(condition, "dtype", type(mask)), self.data.dtype
-        if kind not in (np.bool_, bool):
-            raise DTypeError(f"masked_fill takes a mask of booleans, not {kind}; compare first, as in x != 0")
-        given = getattr(filling, "dtype", None) or type(value)
-        if dtype.kind != "V" and not np.can_cast(np.result_type(dtype, given), dtype, "same_kind"):
-            raise DTypeError(f"masked_fill cannot put {given} into {dtype}; cast one of both with astype()")
-        if isinstance(given, np.dtype) and given != dtype:
-            filling = arithmetic.Cast.apply(filling, dtype=dtype)
-        result: Self = arithmetic.Where.apply(condition, filling, self)
+        result: Self = arithmetic.masked_fill(self, mask, value)
         return result
 
     def softmax(self, dim: int = -1) -> Self:

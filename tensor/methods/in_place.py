@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
+from shardwise.backend.array import Array
 from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
 from shardwise.tensor.function import Function
 from shardwise.tensor.methods.carrier import Carrier, Operand
 from shardwise.tensor.mode import current_mode
-from shardwise.tensor.ops import arithmetic, view
-from shardwise.tensor.tape import Version
+from shardwise.tensor.ops import arithmetic, bitwise, power, view
+from shardwise.tensor.tape import Node, Version
 
 __all__ = ["InPlace"]
 
@@ -81,71 +82,155 @@ class InPlace(Carrier):
         else:  # a constant: nothing flows back any more
             self.node, self.index, self.requires_grad = None, 0, False
 
-    def _write(self, function: type[Function] | None, value: Any, *rest: Any, **params: Any) -> Self:
-        """Write ``function(self, value, *rest, **params)`` into this tensor's memory, on the tape."""
-        name = function.__name__ if function is not None else "copy_"
-        tracked = self._tracked(name, value, *rest)
-        out: Any
-        if function is None:
-            out = value
-            if tracked and isinstance(value, InPlace):
-                out = arithmetic.Clone.apply(view.Expand.apply(value, shape=self.data.shape))
-        else:
-            out = function.apply(self, value, *rest, **params)
+    def _write(self, function: type[Function], *others: Any, **params: Any) -> Self:
+        """Write ``function(self, *others, **params)`` into this tensor's memory, on the tape."""
+        name = function.__name__
+        tracked = self._tracked(name, *others)
+        return self._put(name, function.apply(self, *others, **params), tracked)
+
+    def _put(self, name: str, out: Any, tracked: bool) -> Self:
+        """Write `out`, the result of an op or a plain value, and take its place on the tape."""
         array = out.data if isinstance(out, InPlace) else out
-        shape = getattr(array, "shape", ())
-        if shape != self.data.shape and (
-            len(shape) > self.data.ndim or np.broadcast_shapes(shape, self.data.shape) != self.data.shape
-        ):
-            raise ShapeError(f"cannot write a result of shape {shape} in place into shape {self.data.shape}")
-        source = getattr(array, "dtype", None)
-        if source is not None and not np.can_cast(source, self.data.dtype, "same_kind"):
-            raise DTypeError(
-                f"cannot write {source} in place into {self.data.dtype}; cast with astype() first"
+        shape, dtype = getattr(array, "shape", ()), self.data.dtype
+        if shape != self.data.shape and not _fits(shape, self.data.shape):
+            raise ShapeError(
+                f"cannot write a result of shape {shape} in place ({name}) into shape {self.data.shape}"
             )
+        source = getattr(array, "dtype", np.dtype(complex) if type(array) is complex else dtype)
+        if source != dtype and not _narrows(source, dtype):
+            raise DTypeError(
+                f"cannot write {source} in place ({name}) into {dtype}; cast with astype() first, or use "
+                "the out-of-place form"
+            )
+        if tracked and isinstance(out, InPlace) and out.node is not None:
+            _spare(out.node, self.data)
         self.data[...] = array
         self.version.count += 1
         if tracked:
             self._follow(out)
         return self
 
-    def add_(self, other: Operand, alpha: float = 1) -> Self:
-        """Add in place."""
-        addend: Any = other
-        return self._write(arithmetic.Add, addend if alpha == 1 else addend * alpha)
+    def copy_(self, other: Operand) -> Self:
+        """Take over the values of `other`, which broadcasts; the dtype stays.
 
-    def sub_(self, other: Operand) -> Self:
-        """Subtract in place."""
-        return self._write(arithmetic.Sub, other)
+        Raises
+        ------
+        DTypeError
+            If values would be cut: floats into integers, complex numbers into floats.
+        """
+        tracked = self._tracked("copy_", other)
+        out: Any = other
+        if tracked and isinstance(other, InPlace):
+            out = arithmetic.Clone.apply(view.Expand.apply(other, shape=self.data.shape))
+        return self._put("copy_", out, tracked)
+
+    def fill_(self, value: Operand) -> Self:
+        """Set every element to a number, or a tensor without dims."""
+        return self.copy_(value)
+
+    def zero_(self) -> Self:
+        """Set every element to zero."""
+        return self.copy_(0)
+
+    # ---- arithmetic
+
+    def add_(self, other: Operand, *, alpha: complex = 1) -> Self:
+        """Add ``alpha * other`` in place."""
+        return self._write(arithmetic.Add, _scaled(other, alpha))
+
+    def sub_(self, other: Operand, *, alpha: complex = 1) -> Self:
+        """Subtract ``alpha * other`` in place."""
+        return self._write(arithmetic.Sub, _scaled(other, alpha))
 
     def mul_(self, other: Operand) -> Self:
         """Multiply in place."""
         return self._write(arithmetic.Mul, other)
 
-    def div_(self, other: Operand) -> Self:
+    def div_(self, other: Operand, *, rounding_mode: Literal["trunc", "floor"] | None = None) -> Self:
+        """Divide in place, rounding towards zero (``"trunc"``) or down (``"floor"``) if asked."""
+        return self._write(arithmetic.quotient(rounding_mode), other)
+
+    subtract_, multiply_, divide_ = sub_, mul_, div_
+
+    def true_divide_(self, other: Operand) -> Self:
         """Divide in place."""
         return self._write(arithmetic.Div, other)
 
-    def copy_(self, other: Operand) -> Self:
-        """Take over the values of `other`, in place."""
-        return self._write(None, other)
+    def floor_divide_(self, other: Operand) -> Self:
+        """Divide in place, rounding down."""
+        return self._write(arithmetic.FloorDiv, other)
 
-    def fill_(self, value: float) -> Self:
-        """Set every element."""
-        return self._write(None, value)
+    def remainder_(self, other: Operand) -> Self:
+        """Replace each element by what a quotient rounded down leaves."""
+        return self._write(arithmetic.Remainder, other)
 
-    def zero_(self) -> Self:
-        """Set every element to zero."""
-        return self._write(None, 0)
+    def fmod_(self, other: Operand) -> Self:
+        """Replace each element by what a quotient rounded towards zero leaves."""
+        return self._write(arithmetic.Fmod, other)
+
+    def pow_(self, exponent: Operand) -> Self:
+        """Raise each element to a power, in place."""
+        return self._write(power.Pow, exponent)
 
     def __iadd__(self, other: Operand) -> Self:
-        return self.add_(other)
+        return self._write(arithmetic.Add, other)
 
     def __isub__(self, other: Operand) -> Self:
-        return self.sub_(other)
+        return self._write(arithmetic.Sub, other)
 
     def __imul__(self, other: Operand) -> Self:
-        return self.mul_(other)
+        return self._write(arithmetic.Mul, other)
 
     def __itruediv__(self, other: Operand) -> Self:
-        return self.div_(other)
+        return self._write(arithmetic.Div, other)
+
+    def __ifloordiv__(self, other: Operand) -> Self:
+        return self._write(arithmetic.FloorDiv, other)
+
+    def __imod__(self, other: Operand) -> Self:
+        return self._write(arithmetic.Remainder, other)
+
+    def __ipow__(self, other: Operand) -> Self:
+        return self._write(power.Pow, other)
+
+    def __iand__(self, other: Operand) -> Self:
+        return self._write(bitwise.BitwiseAnd, other)
+
+    def __ior__(self, other: Operand) -> Self:
+        return self._write(bitwise.BitwiseOr, other)
+
+    def __ixor__(self, other: Operand) -> Self:
+        return self._write(bitwise.BitwiseXor, other)
+
+    def __ilshift__(self, other: Operand) -> Self:
+        return self._write(bitwise.LeftShift, other)
+
+    def __irshift__(self, other: Operand) -> Self:
+        return self._write(bitwise.RightShift, other)
+
+
+def _scaled(other: Any, alpha: complex) -> Any:
+    return other if alpha == 1 else other * alpha
+
+
+def _fits(shape: tuple[int, ...], into: tuple[int, ...]) -> bool:
+    """Tell whether an array of `shape` broadcasts to the shape `into`."""
+    tail = into[len(into) - len(shape) :]
+    return len(shape) <= len(into) and all(n in (1, m) for n, m in zip(shape, tail, strict=True))
+
+
+def _narrows(source: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Tell whether values of `source` may be written into `dtype`: the kind stays, or gets wider."""
+    if source.kind == "V" or dtype.kind == "V":  # bfloat16, of which NumPy does not know that it is a float
+        source, dtype = (np.dtype(np.float32) if kind.kind == "V" else kind for kind in (source, dtype))
+    return np.can_cast(source, dtype, "same_kind")
+
+
+def _spare(node: Node, array: Array) -> None:
+    """Give an op that saved `array` a copy of it: the array is about to be overwritten by its result."""
+    saved: Any = node.saved
+    if type(saved) is tuple and any(kept is array for kept in saved):
+        copy = array.copy()
+        pairs = zip(saved, node._versions, strict=True)
+        node._versions = tuple([None if kept is array else version for kept, version in pairs])
+        node.saved = tuple([copy if kept is array else kept for kept in saved])

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 
 __all__ = [
     "Add", "Cast", "Clone", "Div", "FloorDiv", "Fmod", "Mul", "Neg", "Remainder", "Sub", "TruncDiv", "Where",
+    "masked_fill", "quotient",
 ]  # fmt: skip
 
 
@@ -116,6 +118,14 @@ class TruncDiv(Function):
         return tuple(np.zeros_like(g) if need else None for need in ctx.need)
 
 
+def quotient(rounding_mode: str | None) -> type[Function]:
+    """Return the division that rounds as PyTorch's ``rounding_mode`` says."""
+    divisions: dict[str | None, type[Function]] = {None: Div, "floor": FloorDiv, "trunc": TruncDiv}
+    if rounding_mode not in divisions:
+        raise ArgumentError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")
+    return divisions[rounding_mode]
+
+
 class Remainder(Function):
     """What is left of `a` when `b` is taken out, with the sign of `b` (Python's ``%``)."""
 
@@ -174,6 +184,19 @@ def _weak(x: Any, other: Any) -> Any:
     """Give a Python number the dtype of a bfloat16 array that it meets, which NumPy does not."""
     narrow = getattr(getattr(other, "dtype", None), "kind", "") == "V"
     return np.full_like(other, x, shape=()) if narrow and isinstance(x, (bool, int, float)) else x
+
+
+def masked_fill(a: Any, mask: Any, value: Any) -> Any:
+    """Return `a` with `value` where `mask` is true, in the dtype of `a`."""
+    kind, dtype = getattr(mask, "dtype", type(mask)), a.dtype
+    if kind not in (np.bool_, bool):
+        raise DTypeError(f"masked_fill takes a mask of booleans, not {kind}; compare first, as in x != 0")
+    given = getattr(value, "dtype", None) or np.dtype(type(value))
+    if dtype.kind != "V" and not np.can_cast(np.result_type(dtype, given), dtype, "same_kind"):
+        raise DTypeError(f"masked_fill cannot put {given} into {dtype}; cast one of both with astype()")
+    if hasattr(value, "dtype") and given != dtype:
+        value = Cast.apply(value, dtype=dtype)
+    return Where.apply(mask, value, a)
 
 
 class Cast(Function):

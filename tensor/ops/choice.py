@@ -6,6 +6,7 @@ that arrives is infinite or NaN.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,8 @@ from shardwise.backend.array import Array
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["Clip", "Fmax", "Fmin", "Maximum", "Minimum", "NanToNum"]
+
+_finfo: Callable[[Any], Any] = ml_dtypes.finfo  # NumPy's does not know bfloat16
 
 
 class Maximum(Function):
@@ -102,21 +105,19 @@ class Clip(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, low: Any = None, high: Any = None) -> Array:
-        bounded = (low is not None and ctx.need[1], high is not None and ctx.need[2])
         ctx.save(a, low, high)
-        if any(bounded) or low is not None or high is not None:
-            return np.clip(a, low, high)
-        return a.copy()
+        return a.copy() if low is None and high is None else np.clip(a, low, high)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         a, low, high = ctx.saved
         da = dlow = dhigh = None
         if ctx.need[0]:
-            inside = a >= low if low is not None else a <= high
-            if low is not None and high is not None:
-                inside = np.logical_and(inside, a <= high)
-            da = np.where(inside, g, 0.0)
+            da = g
+            if low is not None:
+                da = np.where(a >= low, da, 0.0)
+            if high is not None:
+                da = np.where(a <= high, da, 0.0)
         if ctx.need[1]:
             below = a < low
             if high is not None:
@@ -158,7 +159,7 @@ class NanToNum(Function):
 
 
 def _finite(a: Array, nan: float, posinf: float | None, neginf: float | None) -> Array:
-    most = float(ml_dtypes.finfo(a.dtype).max)
+    most = float(_finfo(a.dtype).max)
     high = np.full_like(a, most if posinf is None else posinf)
     low = np.full_like(a, -most if neginf is None else neginf)
     a = np.where(np.isnan(a), np.full_like(a, nan), a)

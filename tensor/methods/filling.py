@@ -1,0 +1,96 @@
+"""Filling a tensor with random numbers, in place.
+
+The bits come from the streams of :mod:`shardwise.tensor.random`, as those of ``sw.rand`` do: they depend
+on the seed, on the draw, and on where an element lies in the global batch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from shardwise.backend import random as bits
+from shardwise.backend.errors import ArgumentError, DTypeError
+from shardwise.tensor.methods.in_place import InPlace
+from shardwise.tensor.random import next_draw
+
+__all__ = ["Filling"]
+
+
+class Filling(InPlace):
+    """What replaces every element by a random number."""
+
+    def uniform_(self, from_: float = 0.0, to: float = 1.0) -> Self:
+        """Draw every element from [from_, to)."""
+        if not to >= from_:
+            raise ArgumentError(f"uniform_: the range must not end before it starts, got [{from_}, {to})")
+        array = self._drawn("uniform_", bits.uniform)
+        return self._put_numbers("uniform_", from_ + (to - from_) * array)
+
+    def normal_(self, mean: float = 0.0, std: float = 1.0) -> Self:
+        """Draw every element from the normal distribution."""
+        if not std >= 0:
+            raise ArgumentError(f"normal_: the standard deviation must be at least 0, got {std}")
+        return self._put_numbers("normal_", mean + std * self._drawn("normal_", bits.normal))
+
+    def log_normal_(self, mean: float = 1.0, std: float = 2.0) -> Self:
+        """Draw every element as the exponential of a normal number."""
+        if not std > 0:
+            raise ArgumentError(f"log_normal_: the standard deviation must be above 0, got {std}")
+        drawn = mean + std * self._drawn("log_normal_", bits.normal)
+        return self._put_numbers("log_normal_", np.exp(drawn))
+
+    def exponential_(self, lambd: float = 1.0) -> Self:
+        """Draw every element from the density ``lambd * exp(-lambd * x)`` above 0."""
+        if not lambd > 0:
+            raise ArgumentError(f"exponential_: the rate must be above 0, got {lambd}")
+        drawn = self._drawn("exponential_", bits.uniform)  # below 1, so that the logarithm is finite
+        return self._put_numbers("exponential_", np.log1p(-drawn) * (-1.0 / lambd))
+
+    def cauchy_(self, median: float = 0.0, sigma: float = 1.0) -> Self:
+        """Draw every element from the Cauchy distribution."""
+        if not sigma > 0:
+            raise ArgumentError(f"cauchy_: the width must be above 0, got {sigma}")
+        drawn = self._drawn("cauchy_", bits.uniform)
+        return self._put_numbers("cauchy_", median + sigma * np.tan(math.pi * (drawn - 0.5)))
+
+    def bernoulli_(self, p: float = 0.5) -> Self:
+        """Write 1 with probability `p`, and 0 else."""
+        draw, shape = next_draw(), self.data.shape
+        array = bits.bernoulli(shape, p, draw.seed, draw.stream, draw.offset(shape), self.data)
+        return self._put_numbers("bernoulli_", array)
+
+    def random_(self, from_: int = 0, to: int | None = None) -> Self:
+        """Draw every element from the integers from `from_` up to and without `to`.
+
+        With one number only, that is `to`. Without any, all that the dtype holds, and for floats all up to
+        the largest that still has a unit of 1.
+        """
+        low, high = (from_, to) if to is not None else (0, from_ or _most(self.data.dtype) + 1)
+        if not high > low:
+            raise ArgumentError(f"random_: the range must end behind its start, got [{low}, {high})")
+        draw, shape = next_draw(), self.data.shape
+        array = bits.integers(low, high, shape, draw.seed, draw.stream, draw.offset(shape), self.data)
+        return self._put_numbers("random_", array.astype(self.data.dtype))
+
+    def _drawn(self, name: str, distribution: Any) -> Any:
+        """Return random floats in the shape of this tensor, on its device."""
+        dtype = self.data.dtype
+        if dtype.kind not in "fV":
+            raise DTypeError(f"{name} fills floating tensors, and this is {dtype}; cast with astype() first")
+        draw, shape = next_draw(), self.data.shape
+        return distribution(shape, dtype, draw.seed, draw.stream, draw.offset(shape), self.data)
+
+    def _put_numbers(self, name: str, array: Any) -> Self:
+        return self._put(name, array, self._tracked(name))
+
+
+def _most(dtype: np.dtype[Any]) -> int:
+    """Return the largest integer up to which `dtype` holds all, within int64."""
+    if dtype.kind == "b":
+        return 1
+    if dtype.kind in "iu":
+        return min(int(np.iinfo(dtype).max), 2**63 - 2)
+    return int(2 ** {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}[dtype.name])
