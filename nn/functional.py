@@ -18,12 +18,29 @@ from shardwise.nn.functions.activation import (
     tanhshrink,
 )
 from shardwise.nn.functions.attention import scaled_dot_product_attention
+from shardwise.nn.functions.classification import cross_entropy, nll_loss
+from shardwise.nn.functions.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from shardwise.nn.functions.dropout import dropout
 from shardwise.nn.functions.embedding import BagMode, embedding, embedding_bag
+from shardwise.nn.functions.encoding import one_hot
 from shardwise.nn.functions.gate import glu, swiglu
+from shardwise.nn.functions.likelihood import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    kl_div,
+    poisson_nll_loss,
+)
 from shardwise.nn.functions.linear import bilinear, linear
-from shardwise.nn.functions.loss import Reduction, cross_entropy, mse_loss
 from shardwise.nn.functions.norm import layer_norm
+from shardwise.nn.functions.padding import PadMode, pad
 from shardwise.nn.functions.rectifier import (
     celu,
     elu,
@@ -36,18 +53,32 @@ from shardwise.nn.functions.rectifier import (
     selu,
     threshold,
 )
+from shardwise.nn.functions.reduction import Reduction
+from shardwise.nn.functions.regression import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 from shardwise.nn.functions.softmax import gumbel_softmax, log_softmax, softmax, softmin
+from shardwise.nn.functions.window import fold, unfold
 
 __all__ = [
     "BagMode",
+    "PadMode",
     "Reduction",
     "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "celu",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cross_entropy",
     "dropout",
     "elu",
     "embedding",
     "embedding_bag",
+    "fold",
+    "gaussian_nll_loss",
     "gelu",
     "glu",
     "gumbel_softmax",
@@ -55,6 +86,9 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
@@ -62,6 +96,10 @@ __all__ = [
     "logsigmoid",
     "mish",
     "mse_loss",
+    "nll_loss",
+    "one_hot",
+    "pad",
+    "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
@@ -70,6 +108,7 @@ __all__ = [
     "selu",
     "sigmoid",
     "silu",
+    "smooth_l1_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -79,4 +118,5 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "unfold",
 ]  # fmt: skip

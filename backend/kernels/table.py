@@ -10,6 +10,8 @@ from shardwise.backend.kernels.activation import (
     gelu_tanh_forward,
 )
 from shardwise.backend.kernels.attention import attention_backward, attention_forward
+from shardwise.backend.kernels.convolution import add_windows_, take_windows_
+from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
 from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
 from shardwise.backend.kernels.embedding import embedding_backward
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
@@ -27,6 +29,7 @@ from shardwise.backend.kernels.softmax import (
 __all__ = ["KERNELS"]
 
 KERNELS = (
+    *(take_windows_, add_windows_, depthwise_forward, depthwise_input, depthwise_weight),
     *(erf, gelu_forward, gelu_backward, gelu_tanh_forward, gelu_tanh_backward),
     *(layer_norm_forward, layer_norm_backward),
     *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),

@@ -71,7 +71,9 @@ class Fold(Function):
             "padding": padding,
             "dilation": dilation,
         }
-        columns = np.empty_like(x, order="C", shape=(channels, *kernel, batch, *out))  # a copy, since it is used up
+        columns = np.empty_like(
+            x, order="C", shape=(channels, *kernel, batch, *out)
+        )  # a copy, since it is used up
         flat = np.reshape(columns, (x.shape[1], batch, x.shape[2]))
         flat[...] = np.swapaxes(x, 0, 1)
         result = np.zeros_like(x, order="C", shape=(batch, channels, *size))
