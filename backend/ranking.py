@@ -29,7 +29,9 @@ def sorted_indices(a: Array, dim: int, descending: bool) -> Array:
     if not descending:
         return np.argsort(a, axis=dim, kind="stable")
     backwards = (slice(None),) * dim + (slice(None, None, -1),)
-    return a.shape[dim] - 1 - np.argsort(a[backwards], axis=dim, kind="stable")[backwards]
+    order: Array = np.argsort(a[backwards], axis=dim, kind="stable")
+    mirrored: Array = a.shape[dim] - 1 - order[backwards]
+    return mirrored
 
 
 def top_indices_of(a: Array, k: int, dim: int, largest: bool) -> Array:

@@ -73,11 +73,11 @@ def _partition(a: Array, kth: int, axis: int | None = -1, **options: object) -> 
 
 def _searchsorted(a: Array, v: object, side: str = "left", sorter: object = None) -> Array:
     np.searchsorted(one_probe(a), 0, side)  # type: ignore[call-overload]  # for its errors
-    return stand_in(np.shape(v), np.intp)
+    return stand_in(np.asarray(v).shape, np.intp)
 
 
 def _isin(element: object, test_elements: object, *args: object, **options: object) -> Array:
-    return stand_in(np.shape(element), np.bool_)
+    return stand_in(np.asarray(element).shape, np.bool_)
 
 
 REDUCTION_RULES: Mapping[Callable[..., object], Callable[..., Array]] = {

@@ -2,46 +2,204 @@
 
 from __future__ import annotations
 
-from typing import Self
+import math
+from typing import Any, Self, overload
 
 import numpy as np
 
 from shardwise.backend.array import DTypeLike
+from shardwise.backend.errors import ShapeError
+from shardwise.tensor.dim import Dims
+from shardwise.tensor.methods.along import choose_along
 from shardwise.tensor.methods.arithmetic import Arithmetic
-from shardwise.tensor.ops import extreme, reduce
+from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.result import Extremes, ValuesIndices
+from shardwise.tensor.ops import arithmetic, choice, comparison, extreme, reduce
 
-__all__ = ["Reduction"]
+__all__ = ["Reduction", "all_if_empty", "cast"]
+
+
+def all_if_empty(dim: Dims) -> Dims:
+    """Return None for ``dim=()``, by which PyTorch means all dims."""
+    return None if dim == () or dim == [] else dim
+
+
+def cast(x: Any, dtype: DTypeLike | None) -> Any:
+    """Return `x` in another dtype, itself if it has it already or none is asked for."""
+    if dtype is None or x.data.dtype == np.dtype(dtype):
+        return x
+    return arithmetic.Cast.apply(x, dtype=np.dtype(dtype))
 
 
 class Reduction(Arithmetic):
-    """Sums, means, extremes."""
+    """Sums, products, extremes, and questions about all elements.
 
-    def sum(self, dim: reduce.Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
-        """Return the sum over `dim` (an int, a tuple, or all dims)."""
-        return reduce.Sum.apply(self, dim=dim, keepdim=keepdim, dtype=dtype)
+    Wherever a method takes `dim`, an int names one dim, a tuple several, None all of them, and
+    `keepdim` keeps them with size one.
+    """
 
-    def mean(self, dim: reduce.Dims = None, keepdim: bool = False) -> Self:
-        """Return the mean over `dim` (an int, a tuple, or all dims)."""
-        return reduce.Mean.apply(self, dim=dim, keepdim=keepdim)
+    def sum(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """Return the sum over `dim`; of integers and booleans it is int64."""
+        return reduce.Sum.apply(self, dim=all_if_empty(dim), keepdim=keepdim, dtype=dtype)
 
-    def var(self, dim: reduce.Dims = None, correction: int = 1, keepdim: bool = False) -> Self:
-        """Return the variance over `dim`, divided by the count less `correction`."""
-        centred = self - self.mean(dim, keepdim=True)
-        freedom = reduce.reduced_count(self.data.shape, dim) - correction
-        return (centred * centred).sum(dim, keepdim=keepdim) * (1.0 / freedom if freedom > 0 else np.nan)
+    def nansum(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """Return the sum over `dim`, with NaN counted as zero."""
+        result: Self = _without_nan(self).sum(dim, keepdim, dtype)
+        return result
 
-    def amax(self, dim: reduce.Dims = None, keepdim: bool = False) -> Self:
+    def mean(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """Return the mean over `dim`; NaN of nothing. Of integers it is float64."""
+        result: Self = reduce.Mean.apply(cast(self, dtype), dim=all_if_empty(dim), keepdim=keepdim)
+        return result
+
+    def nanmean(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """Return the mean over `dim` of what is not NaN; NaN where all is."""
+        x: Any = cast(self, dtype)
+        narrow = x.data.dtype.itemsize == 2 and x.data.dtype.kind in "fV"
+        wide = cast(x, np.float32) if narrow else x
+        total = _without_nan(wide).sum(dim, keepdim)
+        here = comparison.Equal.apply(wide, wide).sum(dim, keepdim)
+        count = cast(choice.Maximum.apply(here, 1), _real(total))
+        mean = arithmetic.Where.apply(here > 0, arithmetic.Div.apply(total, count), math.nan)
+        result: Self = cast(mean, x.data.dtype) if narrow else mean
+        return result
+
+    def prod(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """Return the product over `dim`; of integers and booleans it is int64."""
+        result: Self = reduce.Prod.apply(cast(self, dtype), dim=dim, keepdim=keepdim)
+        return result
+
+    # ---- extremes
+
+    def amax(self, dim: Dims = None, keepdim: bool = False) -> Self:
         """Return the largest value over `dim`; ties share the gradient evenly."""
-        return extreme.Amax.apply(self, dim=dim, keepdim=keepdim)
+        return extreme.Amax.apply(self, dim=all_if_empty(dim), keepdim=keepdim)
 
-    def amin(self, dim: reduce.Dims = None, keepdim: bool = False) -> Self:
+    def amin(self, dim: Dims = None, keepdim: bool = False) -> Self:
         """Return the smallest value over `dim`; ties share the gradient evenly."""
-        return extreme.Amin.apply(self, dim=dim, keepdim=keepdim)
+        return extreme.Amin.apply(self, dim=all_if_empty(dim), keepdim=keepdim)
+
+    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes[Self]:
+        """Return the smallest and the largest value, as ``min`` and ``max``."""
+        return Extremes(self.amin(dim, keepdim), self.amax(dim, keepdim))
+
+    @overload
+    def max(self) -> Self: ...
+
+    @overload
+    def max(self, dim: int, keepdim: bool = False) -> ValuesIndices[Self]: ...
+
+    @overload
+    def max(self, dim: Carrier) -> Self: ...
+
+    @overload
+    def max(self, *, other: Carrier) -> Self: ...
+
+    def max(
+        self, dim: int | Carrier | None = None, keepdim: bool = False, *, other: Carrier | None = None
+    ) -> Self | ValuesIndices[Self]:
+        """Return the largest value: of all, along a dim, or of two tensors element by element.
+
+        Parameters
+        ----------
+        dim : int or Tensor, optional
+            Without it, the largest of all; ties share the gradient evenly. An int gives
+            ``(values, indices)`` along that dim; of ties the first is taken, and gets the gradient.
+            A tensor stands for `other`.
+        keepdim : bool
+            Keep the dim, with size one.
+        other : Tensor, optional
+            The second of two to compare, as by ``maximum``.
+
+        Raises
+        ------
+        ShapeError
+            There is nothing to choose from.
+        DTypeError
+            The numbers are complex.
+        """
+        other = dim if isinstance(dim, Carrier) else other
+        if other is not None:
+            second: Any = other
+            return choice.Maximum.apply(self, second)
+        if dim is None:
+            return extreme.Amax.apply(self)
+        _one_dim("max", "amax", dim)
+        return choose_along(extreme.Max, self, "max", dim, keepdim=keepdim)  # type: ignore[arg-type]
+
+    @overload
+    def min(self) -> Self: ...
+
+    @overload
+    def min(self, dim: int, keepdim: bool = False) -> ValuesIndices[Self]: ...
+
+    @overload
+    def min(self, dim: Carrier) -> Self: ...
+
+    @overload
+    def min(self, *, other: Carrier) -> Self: ...
+
+    def min(
+        self, dim: int | Carrier | None = None, keepdim: bool = False, *, other: Carrier | None = None
+    ) -> Self | ValuesIndices[Self]:
+        """Return the smallest value: of all, along a dim, or of two tensors; see `max`."""
+        other = dim if isinstance(dim, Carrier) else other
+        if other is not None:
+            second: Any = other
+            return choice.Minimum.apply(self, second)
+        if dim is None:
+            return extreme.Amin.apply(self)
+        _one_dim("min", "amin", dim)
+        return choose_along(extreme.Min, self, "min", dim, keepdim=keepdim)  # type: ignore[arg-type]
 
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Self:
-        """Return the int64 index of the first largest value along `dim`."""
+        """Return the int64 index of the first largest value along `dim`, or among all in C order."""
         return extreme.Argmax.apply(self, dim=dim, keepdim=keepdim)
 
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
-        """Return the int64 index of the first smallest value along `dim`."""
+        """Return the int64 index of the first smallest value along `dim`, or among all in C order."""
         return extreme.Argmin.apply(self, dim=dim, keepdim=keepdim)
+
+    def ptp(self, dim: Dims = None, keepdim: bool = False) -> Self:
+        """Return the largest value over `dim` less the smallest."""
+        return arithmetic.Sub.apply(self.amax(dim, keepdim), self.amin(dim, keepdim))
+
+    # ---- questions
+
+    def all(self, dim: Dims = None, keepdim: bool = False) -> Self:
+        """Return whether all elements over `dim` are true, that is, not zero."""
+        return reduce.AllTrue.apply(self, dim=dim, keepdim=keepdim)
+
+    def any(self, dim: Dims = None, keepdim: bool = False) -> Self:
+        """Return whether some element over `dim` is true, that is, not zero."""
+        return reduce.AnyTrue.apply(self, dim=dim, keepdim=keepdim)
+
+    def count_nonzero(self, dim: Dims = None) -> Self:
+        """Return how many elements over `dim` are not zero, int64."""
+        return reduce.CountNonzero.apply(self, dim=all_if_empty(dim))
+
+    def trace(self) -> Self:
+        """Return the sum of the diagonal of a matrix."""
+        if self.data.ndim != 2:
+            raise ShapeError(
+                f"trace: wanted a matrix, got the shape {self.data.shape}; numpy.trace takes a stack of them"
+            )
+        return reduce.Trace.apply(self)
+
+
+def _without_nan(x: Any) -> Any:
+    """Return `x` with zeros for NaN."""
+    if x.data.dtype.kind in "iub":
+        return x
+    return arithmetic.Where.apply(comparison.Equal.apply(x, x), x, 0.0)
+
+
+def _real(x: Any) -> np.dtype[Any]:
+    """Return the dtype to count in when means of `x` are wanted: its own, or float64 for integers."""
+    dtype: np.dtype[Any] = x.data.dtype
+    return np.dtype(np.float64) if dtype.kind in "iub" else np.empty(0, dtype).real.dtype
+
+
+def _one_dim(op: str, instead: str, dim: object) -> None:
+    if isinstance(dim, (tuple, list)):
+        raise ShapeError(f"{op} takes one dim, got {dim}; {instead} takes several")

@@ -13,7 +13,9 @@ from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.order import chosen, placed
 from shardwise.tensor.ops.reduce import kept_shape, reduction_signature, whole_signature
 
-__all__ = ["Amax", "Amin", "Argmax", "Argmin", "Max", "Min", "choosing_signature", "shared_by_ties"]
+__all__ = [
+    "Amax", "Amin", "Argmax", "Argmin", "Max", "Min", "check_choice", "choosing_signature", "shared_by_ties",
+]  # fmt: skip
 
 
 def choosing_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
@@ -49,7 +51,8 @@ class Amax(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (shared_by_ties(ctx, g),)
+        a, out = ctx.saved
+        return (shared_by_ties(a, out, ctx.dims, g),)
 
 
 class Amin(Function):
@@ -67,15 +70,15 @@ class Amin(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (shared_by_ties(ctx, g),)
+        a, out = ctx.saved
+        return (shared_by_ties(a, out, ctx.dims, g),)
 
 
-def shared_by_ties(ctx: Context, g: Any) -> Any:
-    """Give the gradient of a chosen value to the elements that equal it; NaN is taken to equal NaN."""
-    a, out = ctx.saved
-    kept = kept_shape(a.shape, ctx.dims)
+def shared_by_ties(a: Any, out: Any, dims: tuple[int, ...], g: Any) -> Any:
+    """Give the gradient `g` of `out`, chosen from `a`, to all that equal it; NaN is taken to equal NaN."""
+    kept = kept_shape(a.shape, dims)
     hit = (a == np.reshape(out, kept)) | (a != a)
-    count = np.sum(hit, axis=ctx.dims, keepdims=True)
+    count = np.sum(hit, axis=dims, keepdims=True)
     return np.where(hit, np.reshape(g, kept) / count.astype(g.dtype), 0.0)
 
 

@@ -12,9 +12,9 @@ from shardwise.backend.errors import ArgumentError
 from shardwise.backend.ranking import sorted_indices
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.function import Context, Function, Gradients
-from shardwise.tensor.ops.gather import Gather
+from shardwise.tensor.ops.gather import Gather, grid
 from shardwise.tensor.ops.letter import LETTERS
-from shardwise.tensor.ops.scan import pair_signature, scan_signature, standing_along
+from shardwise.tensor.ops.scan import pair_signature, scan_signature
 
 __all__ = ["Argsort", "PlaceAlong", "Sort", "TopK", "chosen", "placed"]
 
@@ -109,10 +109,8 @@ class PlaceAlong(Function):
     def forward(ctx: Context, g: Array, index: Array, size: int, dim: int) -> Array:
         ctx.dim = dim
         ctx.save(index)
-        grid: list[Any] = [standing_along(n, d, g.ndim, index) for d, n in enumerate(g.shape)]
-        grid[dim] = index
         out = np.zeros_like(g, shape=(*g.shape[:dim], size, *g.shape[dim + 1 :]))
-        out[tuple(grid)] = g
+        out[grid(index, dim)] = g
         return out
 
     @staticmethod

@@ -11,6 +11,7 @@ from shardwise.backend.array import Array, Shape
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
+from shardwise.tensor.ops.letter import LETTERS
 from shardwise.tensor.ops.scan import Cumprod, integer_total
 
 __all__ = [
@@ -18,13 +19,11 @@ __all__ = [
     "reduced_count", "reduction_signature", "whole_signature",
 ]  # fmt: skip
 
-_LETTERS = "abcdefghijklmnopqrstuvw"
-
 
 def reduction_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     """Give ``"abc->ac"`` for a reduction of dim 1, with letters kept as ``1`` under keepdim."""
     ndim = len(shapes[0])
-    letters = _LETTERS[:ndim]
+    letters = LETTERS[:ndim]
     gone = counted_dims("signature", params.get("dim"), ndim)
     kept = ("1" if i in gone else c for i, c in enumerate(letters))
     return f"{letters}->{''.join(c for c in kept if c != '1' or params.get('keepdim'))}"
@@ -145,13 +144,13 @@ class CountNonzero(Function):
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
         dims = counted_dims("count_nonzero", dim, a.ndim)
-        return np.sum(a != 0, axis=dims, keepdims=keepdim, dtype=np.int64)
+        return np.sum(a != 0, axis=dims, keepdims=keepdim).astype(np.int64)
 
 
 def _trace_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     ndim = len(shapes[0])
     gone = (params.get("dim1", 0) % ndim, params.get("dim2", 1) % ndim)
-    letters = _LETTERS[:ndim]
+    letters = LETTERS[:ndim]
     left = "".join(f"[{c}]" if i in gone else c for i, c in enumerate(letters))
     return f"{left}->{''.join(c for i, c in enumerate(letters) if i not in gone)}"
 

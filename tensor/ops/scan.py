@@ -12,20 +12,20 @@ from shardwise.backend.array import Array, Shape
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
+from shardwise.tensor.ops.gather import Ungather
+from shardwise.tensor.ops.letter import LETTERS
 
 __all__ = [
     "Cummax", "Cummin", "Cumprod", "Cumsum", "LogCumsumExp", "integer_total", "pair_signature",
     "scan_signature", "standing_along",
 ]  # fmt: skip
 
-_LETTERS = "abcdefghijklmnopqrstuvw"
-
 
 def scan_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     """Give ``"a[b]c->a[b]c"`` for dim 1."""
     ndim = len(shapes[0])
     dim = params["dim"] % ndim
-    term = f"{_LETTERS[:dim]}[{_LETTERS[dim]}]{_LETTERS[dim + 1 : ndim]}"
+    term = f"{LETTERS[:dim]}[{LETTERS[dim]}]{LETTERS[dim + 1 : ndim]}"
     return f"{term}->{term}"
 
 
@@ -143,9 +143,7 @@ def _running(ctx: Context, a: Array, dim: int, choice: np.ufunc) -> tuple[Array,
 
 def _add_where_it_was(ctx: Context, g: Any) -> Any:
     (indices,) = ctx.saved
-    grid: list[Any] = [standing_along(n, d, g.ndim, indices) for d, n in enumerate(g.shape)]
-    grid[ctx.dim] = indices
-    return special.scatter_add(g.shape, tuple(grid), g)
+    return Ungather.apply(g, indices, shape=g.shape, dim=ctx.dim)
 
 
 class LogCumsumExp(Function):
