@@ -8,7 +8,7 @@ class among its inputs. With no tensor among the inputs the formula simply runs 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -84,6 +84,8 @@ class Function:
     exact : bool
         The op moves values and computes none, or chooses its dtype itself: floats of 16 bits pass
         through as they are. Others are computed in float32 and rounded. Views are exact.
+    precision : "", "narrow" or "wide"
+        What `autocast` does to the inputs: nothing, 16 bits, or 32.
     broadcasts : bool
         Gradients may come back in a shape that the input was broadcast to; the engine sums them.
         Follows from a signature with ``*`` or ``...``.
@@ -113,6 +115,7 @@ class Function:
     signature: ClassVar[Signature]
     view: ClassVar[bool] = False
     exact: ClassVar[bool] = False
+    precision: ClassVar[Literal["", "narrow", "wide"]] = ""
     broadcasts: ClassVar[bool] = False
     flops: ClassVar[Callable[..., int] | None] = None
     forward: ClassVar[Callable[..., Any]]

@@ -48,6 +48,7 @@ class Mode:
     anomaly: bool = False
     doors: tuple[Door, ...] = ()
     saver: Saver | None = None
+    autocast: bool = False
     watched: bool = field(init=False, default=False)
     """Does something look at every op that is recorded."""
 
