@@ -11,7 +11,7 @@ from shardwise.backend.array import Array, DTypeLike, Shape
 from shardwise.backend.errors import ArgumentError, DeviceError
 from shardwise.backend.ranking import sorted_indices
 
-__all__ = ["CudaBackend", "accumulate", "erf", "is_cuda_array", "scatter_add", "top_indices"]
+__all__ = ["CudaBackend", "accumulate", "combine_at", "erf", "is_cuda_array", "scatter_add", "top_indices"]
 
 _USE_CPU = "or use device 'cpu'"
 
@@ -144,6 +144,25 @@ def scatter_add(base_shape: Shape, index: Array, updates: Array) -> Array:
     with cupy.cuda.Device(updates.device.id):  # type: ignore[attr-defined]  # CuPy's; see above
         result: Array = cupy.zeros(base_shape, updates.dtype)
         cupyx.scatter_add(result, index, updates)
+    return result
+
+
+def combine_at(operation: np.ufunc, base: Array, index: Array, updates: Array) -> Array:
+    """:func:`shardwise.backend.special.combine_at` on the device; products, on the host."""
+    import cupy
+    import cupyx
+
+    with cupy.cuda.Device(base.device.id):  # type: ignore[attr-defined]  # CuPy's; see above
+        result: Array = base.copy()
+        if operation is np.multiply:  # CuPy has no atomic product
+            key = tuple(map(cupy.asnumpy, index)) if isinstance(index, tuple) else cupy.asnumpy(index)
+            host = cupy.asnumpy(base)
+            operation.at(host, key, cupy.asnumpy(updates))
+            result[...] = cupy.asarray(host)
+        elif operation is np.maximum:
+            cupyx.scatter_max(result, index, updates)
+        else:
+            cupyx.scatter_min(result, index, updates)
     return result
 
 

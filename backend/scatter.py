@@ -37,6 +37,8 @@ def added_at(shape: Shape, index: tuple[object, ...], updates: Array) -> Array:
     IndexError, ValueError
         As NumPy does.
     """
+    if updates.dtype.itemsize == 2 and updates.dtype.kind in "fV":  # float16, bfloat16: sums in eight bits
+        return added_at(shape, index, updates.astype(np.float32)).astype(updates.dtype)
     if any(isinstance(part, bool | np.bool_) or (_is_mask(part) and part.ndim == 0) for part in index):
         out = np.zeros(shape, updates.dtype)
         np.add.at(out, index, updates)  # type: ignore[arg-type]  # NumPy's stubs leave tuples out

@@ -12,7 +12,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from shardwise.backend import special
 from shardwise.backend.array import Array, DTypeLike, Shape
-from shardwise.backend.errors import DTypeError, ShapeError
+from shardwise.backend.errors import DataDependentShapeError, DTypeError, ShapeError
 from shardwise.backend.shape_function import DATA_DEPENDENT, RULES
 from shardwise.backend.shape_index import indexed_shape
 from shardwise.backend.shape_ufunc import UFUNC_METHODS
@@ -94,7 +94,10 @@ class ShapeArray(NDArrayOperatorsMixin):
 
     def __setitem__(self, index: object, value: object) -> None:
         """Check that `value` fits what `index` selects; there is nothing to write to."""
-        target = indexed_shape(self.shape, index)
+        try:
+            target = indexed_shape(self.shape, index)
+        except DataDependentShapeError:
+            return  # of a mask: whether as many values are given, only its data could tell
         shape = np.shape(np.asarray(_unwrap(value)))
         extra = max(0, len(shape) - len(target))  # leading dims of one element are let go, as NumPy does
         pairs = zip(reversed(shape[extra:]), reversed(target), strict=False)
@@ -237,6 +240,12 @@ def _scatter_add(base_shape: Shape, index: object, updates: Array) -> ShapeArray
     return result
 
 
+def _combine_at(operation: np.ufunc, base: Array, index: object, updates: Array) -> ShapeArray:
+    result = ShapeArray(base.shape, base.dtype)
+    result[index] = updates  # for its errors
+    return result
+
+
 def _accumulate(operation: np.ufunc, x: Array, dim: int) -> ShapeArray:
     probe = np.zeros((1,) * x.ndim, x.dtype)
     return ShapeArray(x.shape, operation.accumulate(probe, axis=dim).dtype)
@@ -250,5 +259,6 @@ _SPECIAL_RULES: Mapping[Callable[..., Array], Callable[..., ShapeArray]] = {
     special.erf: _erf,
     special.scatter_add: _scatter_add,
     special.accumulate: _accumulate,
+    special.combine_at: _combine_at,
     special.top_indices: _top_indices,
 }

@@ -21,7 +21,7 @@ from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.ranking import top_indices_of
 from shardwise.backend.scatter import added_at
 
-__all__ = ["SPECIAL_FUNCTIONS", "Index", "accumulate", "erf", "scatter_add", "top_indices"]
+__all__ = ["SPECIAL_FUNCTIONS", "Index", "accumulate", "combine_at", "erf", "scatter_add", "top_indices"]
 
 Index: TypeAlias = Array | tuple[Array | slice | int, ...]
 
@@ -128,6 +128,35 @@ def scatter_add(base_shape: Shape, index: Index, updates: Array) -> Array:
         ) from error
 
 
+def combine_at(operation: np.ufunc, base: Array, index: Index, updates: Array) -> Array:
+    """A copy of `base`, combined at `index` with `updates`, those of places that repeat one after the other.
+
+    Parameters
+    ----------
+    operation : ufunc
+        ``numpy.multiply``, ``numpy.maximum`` or ``numpy.minimum``; `scatter_add` adds.
+    base : array
+    index : integer array, or tuple as NumPy's indexing takes
+    updates : array
+        Broadcast to the shape of ``base[index]``.
+
+    Returns
+    -------
+    array
+        Shape and dtype of `base`.
+
+    Examples
+    --------
+    >>> combine_at(np.multiply, np.ones(2), np.array([1, 1]), np.array([2.0, 3.0]))
+    array([1., 6.])
+    """
+    if type(base) is not np.ndarray:
+        return _elsewhere(combine_at, cuda.combine_at, base, (operation, base, index, updates))
+    result = base.copy()
+    operation.at(result, index, updates)  # type: ignore[arg-type]  # NumPy's stubs leave tuples out
+    return result
+
+
 def accumulate(operation: np.ufunc, x: Array, dim: int) -> Array:
     """Running results along a dim: ``operation(... operation(x[0], x[1]) ..., x[i])`` at place i.
 
@@ -184,7 +213,7 @@ def top_indices(x: Array, k: int, dim: int, largest: bool) -> Array:
     return top_indices_of(x, k, dim, largest)
 
 
-SPECIAL_FUNCTIONS = (accumulate, top_indices, erf, scatter_add)
+SPECIAL_FUNCTIONS = (accumulate, combine_at, top_indices, erf, scatter_add)
 """Every function that a type's ``__array_special__`` may be given."""
 
 

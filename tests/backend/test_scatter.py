@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -54,6 +55,13 @@ def test_as_numpy(name: str, fused: bool, monkeypatch: pytest.MonkeyPatch) -> No
         result = added_at(shape, index, updates)
         assert result.dtype == dtype
         np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_floats_are_added_in_float32(dtype: type[np.generic]) -> None:
+    total = added_at((2,), (np.zeros(3000, np.int64),), np.ones(3000, dtype))
+    assert total.dtype == dtype
+    assert float(total[0]) == float(np.float32(3000).astype(dtype))
 
 
 def test_updates_broadcast() -> None:

@@ -13,7 +13,7 @@ from scipy import special as scipy_special
 from shardwise.backend import cuda
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.shape import ShapeArray
-from shardwise.backend.special import SPECIAL_FUNCTIONS, accumulate, erf, scatter_add, top_indices
+from shardwise.backend.special import SPECIAL_FUNCTIONS, accumulate, combine_at, erf, scatter_add, top_indices
 
 
 class Recorder:
@@ -94,6 +94,18 @@ def test_scatter_add_refuses_what_does_not_fit() -> None:
         scatter_add((3,), np.array([0, 1]), np.ones(3))
 
 
+def test_combining_repeats_in_order() -> None:
+    base, index = np.array([2.0, 3.0, 5.0]), np.array([0, 0, 2])
+    np.testing.assert_array_equal(
+        combine_at(np.multiply, base, index, np.array([2.0, 3.0, 4.0])), [12, 3, 20]
+    )
+    np.testing.assert_array_equal(combine_at(np.maximum, base, index, np.array([9.0, 1.0, 4.0])), [9, 3, 5])
+    np.testing.assert_array_equal(
+        combine_at(np.minimum, base, (index,), np.array([9.0, 1.0, 4.0])), [1, 3, 4]
+    )
+    assert base.tolist() == [2.0, 3.0, 5.0]
+
+
 def test_other_kinds_answer_for_themselves() -> None:
     array, plain = Recorder(), np.ones(2)
     assert erf(array) == ("asked", erf, (array,), {})
@@ -113,6 +125,7 @@ def test_shapes_know_every_special_function() -> None:
         erf: erf(x),
         scatter_add: scatter_add((10**9, 7), ShapeArray((5,), np.int32), ShapeArray((5, 7), np.float16)),
         accumulate: accumulate(np.maximum, x, 1),
+        combine_at: combine_at(np.maximum, x, ShapeArray((5,), np.int32), ShapeArray((5, 10**6))),
         top_indices: top_indices(x, 3, 1, True),
     }
     assert set(results) == set(SPECIAL_FUNCTIONS)
@@ -120,6 +133,7 @@ def test_shapes_know_every_special_function() -> None:
     assert (results[scatter_add].shape, results[scatter_add].dtype) == ((10**9, 7), np.float16)
     assert erf(ShapeArray((2,), np.int64)).dtype == np.float64
     assert (results[accumulate].shape, results[accumulate].dtype) == (x.shape, np.float32)
+    assert (results[combine_at].shape, results[combine_at].dtype) == (x.shape, np.float32)
     assert (results[top_indices].shape, results[top_indices].dtype) == ((10**6, 3), np.int64)
     with pytest.raises(
         ShapeError, match=r"cannot write an array of shape \(6, 7\) into one of shape \(5, 7\)"
