@@ -32,7 +32,6 @@ from shardwise.tensor.methods.printing import Printing
 from shardwise.tensor.methods.repetition import Repetition
 from shardwise.tensor.methods.rounding import Rounding
 from shardwise.tensor.methods.scan import Scan
-from shardwise.tensor.methods.selection import Selection
 from shardwise.tensor.methods.splitting import Splitting
 from shardwise.tensor.methods.statistics import Statistics
 from shardwise.tensor.methods.triangle import Triangle
@@ -61,12 +60,11 @@ class Tensor(
     Statistics,
     Scan,
     Ordering,
-    Selection,
+    Assignment,
     Splitting,
     Repetition,
     Triangle,
     Conversion,
-    Assignment,
     InPlaceLogic,
     InPlaceFunctions,
     Filling,

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError, ShardwiseError
+from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.select import backend_of
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Carrier
@@ -44,10 +44,10 @@ class Selection(Rearrangement):
             if is_basic(plain):
                 return index.Slice.apply(self, index=plain)
             return index.Index.apply(self, index=self._with_arrays_here(plain))
+        except IndexRangeError:
+            raise
         except IndexError as error:
-            if isinstance(error, ShardwiseError):
-                raise
-            raise IndexRangeError(f"cannot index a tensor of shape {self.data.shape}: {error}") from error
+            raise index_error("indexing", self.data.shape, error) from error
 
     def _with_arrays_here(self, plain: Any) -> Any:
         """Return an index whose arrays are where this tensor is."""
@@ -167,6 +167,11 @@ class Selection(Rearrangement):
             raise DTypeError(f"masked_select: the mask must be booleans, not {chosen.dtype}; compare first")
         shape = broadcast_shapes("masked_select", self.data.shape, chosen.shape)
         return index.Index.apply(self.expand(shape), index=np.broadcast_to(chosen, shape))
+
+
+def index_error(op: str, shape: tuple[int, ...], error: IndexError) -> IndexRangeError:
+    """Tell of an index that NumPy refuses in the name of an op, with the shape that was indexed."""
+    return IndexRangeError(f"{op} a tensor of shape {shape}: {error}")
 
 
 def broadcast_shapes(op: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:

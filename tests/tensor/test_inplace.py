@@ -143,14 +143,14 @@ def test_an_index_may_be_written_after_use() -> None:
 
 def test_shapes_and_dtypes_that_do_not_fit() -> None:
     x = sw.tensor([1, 2])
-    with pytest.raises(DTypeError, match="cannot write float32 in place into int64"):
+    with pytest.raises(DTypeError, match=r"cannot write float32 in place \(copy_\) into int64"):
         x.copy_(sw.tensor([0.5, 0.5]))
     with pytest.raises(
-        ShapeError, match=r"cannot write a result of shape \(3, 2\) in place into shape \(2,\)"
+        ShapeError, match=r"cannot write a result of shape \(3, 2\) in place \(Add\) into shape \(2,\)"
     ):
         x.add_(sw.tensor(np.ones((3, 2), int)))
     y = sw.tensor([1.0], requires_grad=True)
-    with pytest.raises(AutogradError, match="assignment by index is not recorded"):
+    with pytest.raises(AutogradError, match=r"cannot write in place \(assignment by index\) into a leaf"):
         y[0] = 2.0
     x[0] = 9
     assert x.tolist() == [9, 2]
