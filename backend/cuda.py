@@ -11,7 +11,10 @@ from shardwise.backend.array import Array, DTypeLike, Shape
 from shardwise.backend.errors import ArgumentError, DeviceError
 from shardwise.backend.ranking import sorted_indices
 
-__all__ = ["CudaBackend", "accumulate", "combine_at", "erf", "is_cuda_array", "scatter_add", "top_indices"]
+__all__ = [
+    "CudaBackend", "accumulate", "combine_at", "digamma", "erf", "erfc", "erfinv", "i0", "i0e", "i1", "i1e",
+    "is_cuda_array", "lgamma", "polygamma", "scatter_add", "top_indices",
+]  # fmt: skip
 
 _USE_CPU = "or use device 'cpu'"
 
@@ -126,10 +129,85 @@ def erf(x: Array) -> Array:
     """:func:`shardwise.backend.special.erf` on the device."""
     import cupyx.scipy.special
 
-    if x.dtype.kind in "iub":
-        x = x.astype(np.float64)
-    result: Array = cupyx.scipy.special.erf(x)
+    result: Array = cupyx.scipy.special.erf(_floating(x))
     return result
+
+
+def erfc(x: Array) -> Array:
+    """:func:`shardwise.backend.special.erfc` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.erfc(_floating(x))
+    return result
+
+
+def erfinv(x: Array) -> Array:
+    """:func:`shardwise.backend.special.erfinv` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.erfinv(_floating(x))
+    return result
+
+
+def lgamma(x: Array) -> Array:
+    """:func:`shardwise.backend.special.lgamma` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.gammaln(_floating(x))
+    return result
+
+
+def digamma(x: Array) -> Array:
+    """:func:`shardwise.backend.special.digamma` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.digamma(_floating(x))
+    return result
+
+
+def i0(x: Array) -> Array:
+    """:func:`shardwise.backend.special.i0` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.i0(_floating(x))
+    return result
+
+
+def i0e(x: Array) -> Array:
+    """:func:`shardwise.backend.special.i0e` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.i0e(_floating(x))
+    return result
+
+
+def i1(x: Array) -> Array:
+    """:func:`shardwise.backend.special.i1` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.i1(_floating(x))
+    return result
+
+
+def i1e(x: Array) -> Array:
+    """:func:`shardwise.backend.special.i1e` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.i1e(_floating(x))
+    return result
+
+
+def polygamma(n: int, x: Array) -> Array:
+    """:func:`shardwise.backend.special.polygamma` on the device."""
+    import cupyx.scipy.special
+
+    floating = _floating(x)
+    result: Array = cupyx.scipy.special.polygamma(n, floating)
+    return result.astype(floating.dtype, copy=False)
+
+
+def _floating(x: Array) -> Array:
+    return x.astype(np.float64) if x.dtype.kind in "iub" else x
 
 
 def scatter_add(base_shape: Shape, index: Array, updates: Array) -> Array:

@@ -230,8 +230,8 @@ def _written(ufunc: np.ufunc, target: object, result: Array) -> object:
     return target
 
 
-def _erf(x: Array) -> ShapeArray:
-    return ShapeArray(x.shape, special.erf(np.empty(0, x.dtype)).dtype)
+def _pointwise(*args: Array) -> ShapeArray:
+    return ShapeArray(args[-1].shape, special.erf(np.empty(0, args[-1].dtype)).dtype)
 
 
 def _scatter_add(base_shape: Shape, index: object, updates: Array) -> ShapeArray:
@@ -256,7 +256,7 @@ def _top_indices(x: Array, k: int, dim: int, largest: bool) -> ShapeArray:
 
 
 _SPECIAL_RULES: Mapping[Callable[..., Array], Callable[..., ShapeArray]] = {
-    special.erf: _erf,
+    **dict.fromkeys(special.POINTWISE, _pointwise),
     special.scatter_add: _scatter_add,
     special.accumulate: _accumulate,
     special.combine_at: _combine_at,

@@ -12,32 +12,18 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend import special
+from shardwise.tensor.numpy_elementwise import ELEMENTWISE_FUNCTIONS, ELEMENTWISE_SPECIALS
 from shardwise.tensor.numpy_linear import LINEAR_FUNCTIONS
+from shardwise.tensor.numpy_reduction import REDUCTION_FUNCTIONS
 from shardwise.tensor.ops import (
-    arithmetic,
-    choice,
-    extreme,
     index,
     joining,
-    part,
-    reduce,
-    rounding,
-    special_function,
     triangle,
     view,
 )
 from shardwise.tensor.ops.key import plain_index
 
 __all__ = ["apply_function", "apply_special"]
-
-
-def _reduction(function: Any) -> Callable[..., Any]:
-    def call(a: Any, axis: Any = None, keepdims: bool = False, **rest: Any) -> Any:
-        if rest.get("dtype") is not None:
-            a = a.astype(rest["dtype"])
-        return function.apply(a, dim=axis, keepdim=keepdims)
-
-    return call
 
 
 def _moveaxis(a: Any, source: int, destination: int) -> Any:
@@ -61,20 +47,10 @@ def _squeeze(a: Any, axis: int | tuple[int, ...] | None = None) -> Any:
     return a.reshape([n for d, n in enumerate(a.shape) if not (n == 1 and d in gone)])
 
 
-def _clip(a: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None) -> Any:
-    return choice.Clip.apply(a, a_min if min is None else min, a_max if max is None else max)
-
-
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    **ELEMENTWISE_FUNCTIONS,
     **LINEAR_FUNCTIONS,
-    np.sum: _reduction(reduce.Sum),
-    np.mean: _reduction(reduce.Mean),
-    np.max: _reduction(extreme.Amax),
-    np.amax: _reduction(extreme.Amax),
-    np.min: _reduction(extreme.Amin),
-    np.amin: _reduction(extreme.Amin),
-    np.argmax: _reduction(extreme.Argmax),
-    np.argmin: _reduction(extreme.Argmin),
+    **REDUCTION_FUNCTIONS,
     np.reshape: lambda a, shape: a.reshape(shape),
     np.ravel: lambda a: a.reshape(-1),
     np.transpose: lambda a, axes=None: a.T if axes is None else a.permute(axes),
@@ -87,11 +63,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.stack: lambda arrays, axis=0: joining.Stack.apply(*arrays, dim=axis),
     np.tril: lambda a, k=0: triangle.Tril.apply(a, k=k),
     np.triu: lambda a, k=0: triangle.Triu.apply(a, k=k),
-    np.clip: _clip,
-    np.round: lambda a, decimals=0: rounding.Round.apply(a, decimals=decimals),
-    np.real: lambda a: part.Real.apply(a),
-    np.imag: lambda a: part.Imag.apply(a),
-    np.where: lambda condition, a, b: arithmetic.Where.apply(condition, a, b),
     np.take: lambda a, indices, axis: _take(a, indices, axis),
     np.take_along_axis: lambda a, indices, axis: a.take_along_dim(indices, axis),
     np.zeros_like: lambda a, **rest: a.wrap(np.zeros_like(a.data, **rest)),
@@ -100,15 +71,13 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.empty_like: lambda a, **rest: a.wrap(np.empty_like(a.data, **rest)),
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
-    np.any: lambda a, **rest: a.wrap(np.asarray(np.any(a.data, **rest))),
-    np.all: lambda a, **rest: a.wrap(np.asarray(np.all(a.data, **rest))),
 }
 
 CREATION = (np.arange, np.zeros, np.ones, np.full, np.empty, np.eye, np.tri)
 """Called with ``like=`` they make a constant on the same device."""
 
 SPECIALS: dict[Any, Callable[..., Any]] = {
-    special.erf: lambda a: special_function.Erf.apply(a),
+    **ELEMENTWISE_SPECIALS,
     special.scatter_add: lambda shape, key, g: index.Unindex.apply(
         g, shape=tuple(shape), index=plain_index(key)
     ),

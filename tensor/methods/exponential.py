@@ -1,11 +1,11 @@
-"""Exponentials, logarithms and what is made of them; special functions."""
+"""Exponentials, logarithms and what is made of them."""
 
 from __future__ import annotations
 
 from typing import Self
 
 from shardwise.tensor.methods.carrier import Carrier, Operand
-from shardwise.tensor.ops import elementary, special_function
+from shardwise.tensor.ops import elementary
 
 __all__ = ["Exponential"]
 
@@ -71,7 +71,3 @@ class Exponential(Carrier):
             Without it elements outside of [0, 1] give NaN.
         """
         return elementary.Logit.apply(self, eps=eps)
-
-    def erf(self) -> Self:
-        """Return the error function of each element."""
-        return special_function.Erf.apply(self)

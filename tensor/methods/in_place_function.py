@@ -273,3 +273,27 @@ class InPlaceFunctions(InPlace):
     def erf_(self) -> Self:
         """Replace each element by its error function."""
         return self._write(special_function.Erf)
+
+    def erfc_(self) -> Self:
+        """Replace each element by 1 less its error function."""
+        return self._write(special_function.Erfc)
+
+    def erfinv_(self) -> Self:
+        """Replace each element by the inverse of its error function."""
+        return self._write(special_function.Erfinv)
+
+    def lgamma_(self) -> Self:
+        """Replace each element by the logarithm of its gamma function."""
+        return self._write(special_function.Lgamma)
+
+    def digamma_(self) -> Self:
+        """Replace each element by the derivative of the logarithm of its gamma function."""
+        return self._write(special_function.Digamma)
+
+    def polygamma_(self, n: int) -> Self:
+        """Replace each element by the derivative of order `n` of its digamma function."""
+        return self._write(special_function.Polygamma, n=n)
+
+    def i0_(self) -> Self:
+        """Replace each element by its modified Bessel function of order 0."""
+        return self._write(special_function.I0)

@@ -13,7 +13,16 @@ from scipy import special as scipy_special
 from shardwise.backend import cuda
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.shape import ShapeArray
-from shardwise.backend.special import SPECIAL_FUNCTIONS, accumulate, combine_at, erf, scatter_add, top_indices
+from shardwise.backend.special import (
+    POINTWISE,
+    SPECIAL_FUNCTIONS,
+    accumulate,
+    combine_at,
+    erf,
+    polygamma,
+    scatter_add,
+    top_indices,
+)
 
 
 class Recorder:
@@ -122,14 +131,15 @@ def test_other_kinds_answer_for_themselves() -> None:
 def test_shapes_know_every_special_function() -> None:
     x = ShapeArray((10**6, 10**6), np.float32)
     results = {
-        erf: erf(x),
+        **{function: function(1, x) if function is polygamma else function(x) for function in POINTWISE},
         scatter_add: scatter_add((10**9, 7), ShapeArray((5,), np.int32), ShapeArray((5, 7), np.float16)),
         accumulate: accumulate(np.maximum, x, 1),
         combine_at: combine_at(np.maximum, x, ShapeArray((5,), np.int32), ShapeArray((5, 10**6))),
         top_indices: top_indices(x, 3, 1, True),
     }
     assert set(results) == set(SPECIAL_FUNCTIONS)
-    assert (results[erf].shape, results[erf].dtype) == (x.shape, np.float32)
+    for function in POINTWISE:
+        assert (results[function].shape, results[function].dtype) == (x.shape, np.float32)
     assert (results[scatter_add].shape, results[scatter_add].dtype) == ((10**9, 7), np.float16)
     assert erf(ShapeArray((2,), np.int64)).dtype == np.float64
     assert (results[accumulate].shape, results[accumulate].dtype) == (x.shape, np.float32)

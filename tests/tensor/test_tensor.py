@@ -222,6 +222,6 @@ def test_bits_are_for_integers_and_booleans() -> None:
         match=r"^~ works on the bits of integers or on booleans, not on float32; compare first, "
         r"as in x != 0, or cast with astype\(\)$",
     ):
-        _ = ~(bits * 1.0).float()
+        _ = ~bits.astype(np.float32)
     with pytest.raises(DTypeError, match=r"^& works on the bits of integers or on booleans, not on float;"):
         _ = bits & 1.0
