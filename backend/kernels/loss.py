@@ -8,7 +8,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.kernels.kernel import Kernel
 
-__all__ = ["check_labels", "cross_entropy_backward", "cross_entropy_forward"]
+__all__ = ["check_classes", "check_labels", "cross_entropy_backward", "cross_entropy_forward"]
 
 _FUSED = "shardwise.backend.kernels.loss_cpu"
 
@@ -38,14 +38,32 @@ def check_labels(logits: Array, target: Array, ignore_index: int) -> None:
             f"{tuple(logits.shape)} and {tuple(target.shape)}. Reshape the logits to two dims and "
             "flatten the target."
         )
+    check_classes("cross_entropy", target, logits.shape[1], ignore_index)
+
+
+def check_classes(op: str, target: Array, classes: int, ignore_index: int) -> None:
+    """Raise if a label is neither in ``[0, classes)`` nor `ignore_index`; on the CPU only.
+
+    Parameters
+    ----------
+    op : str
+        For the message.
+    target : integer array, any shape
+    classes, ignore_index : int
+
+    Raises
+    ------
+    IndexRangeError
+        Names the first wrong label and its place.
+    """
     if type(target) is not np.ndarray:
         return
-    classes = logits.shape[1]
     wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if wrong.any():
-        row = int(np.argmax(wrong))
+        place = np.unravel_index(int(np.argmax(wrong)), target.shape)
+        where = f"[{', '.join(str(int(i)) for i in place)}]" if place else ""
         raise IndexRangeError(
-            f"cross_entropy: target[{row}] is {int(target[row])}, and the logits have {classes} classes: "
+            f"{op}: target{where} is {int(target[place])}, and the logits have {classes} classes: "
             f"wanted 0 to {classes - 1}, or ignore_index={ignore_index}."
         )
 
