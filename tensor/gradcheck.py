@@ -115,8 +115,8 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    values = rng.standard_normal(shape)
-    return values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values
+    values = np.asarray(rng.standard_normal(shape))
+    return np.asarray(values + 1j * rng.standard_normal(shape)) if dtype.kind == "c" else values
 
 
 def _parts(array: Any) -> Any:

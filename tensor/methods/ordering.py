@@ -7,9 +7,9 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
-from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.along import along, choose_along
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.distinct import distinct
 from shardwise.tensor.methods.result import ValuesIndices
 from shardwise.tensor.ops import extreme, index, order, search, selection, view
 
@@ -142,7 +142,9 @@ class Ordering(Carrier):
         DataDependentShapeError
             On arrays without data.
         """
-        result: Self | tuple[Self, ...] = _distinct("unique", self, dim, return_inverse, return_counts, False)
+        result: Self | tuple[Self, ...] = distinct(
+            "unique", self, dim, inverse=return_inverse, counts=return_counts
+        )
         return result
 
     @overload
@@ -162,8 +164,8 @@ class Ordering(Carrier):
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Self | tuple[Self, ...]:
         """Return one element (or slice) of each run of equal ones, in place; see `unique`."""
-        told: Self | tuple[Self, ...] = _distinct(
-            "unique_consecutive", self, dim, return_inverse, return_counts, True
+        told: Self | tuple[Self, ...] = distinct(
+            "unique_consecutive", self, dim, consecutive=True, inverse=return_inverse, counts=return_counts
         )
         return told
 
@@ -218,21 +220,3 @@ class Ordering(Carrier):
 
 def _ordered(op: str, x: Carrier) -> None:
     extreme.check_choice(op, x.data, ())
-
-
-def _distinct(op: str, x: Any, dim: int | None, inverse: bool, counts: bool, consecutive: bool) -> Any:
-    shape = x.data.shape
-    if dim is None:
-        flat = view.Reshape.apply(x, shape=(x.data.size,))
-        at = 0
-    else:
-        at = counted_dim(op, dim, len(shape))
-        flat = x if shape else view.Reshape.apply(x, shape=(1,))
-    first, which, how_often = search.Distinct.apply(flat.detach(), dim=at, consecutive=consecutive)
-    values = index.Index.apply(flat, index=(*(slice(None),) * at, first.data))
-    results = [values]
-    if inverse:
-        results.append(view.Reshape.apply(which, shape=shape) if dim is None else which)
-    if counts:
-        results.append(how_often)
-    return results[0] if len(results) == 1 else tuple(results)

@@ -94,13 +94,13 @@ class Prod(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         kept = kept_shape(a.shape, ctx.dims)
-        if a.size == 0:
+        if 0 in a.shape:
             return (np.broadcast_to(np.reshape(g, kept), a.shape),)
         # The reduced dims go last and become one, along which the factors stand.
         order = tuple([d for d in range(a.ndim) if d not in ctx.dims]) + ctx.dims
         moved = np.transpose(a, order)
         rest = moved.shape[: a.ndim - len(ctx.dims)]
-        count = a.size // math.prod(rest)
+        count = math.prod([a.shape[d] for d in ctx.dims])
         factors = conj(np.reshape(moved, (*rest, count)))
         one = np.ones_like(factors[..., :1])
         before = Cumprod.apply(np.concatenate((one, factors[..., :-1]), axis=-1), dim=-1)

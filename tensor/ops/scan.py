@@ -79,7 +79,7 @@ class Cumprod(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-        if a.size == 0:
+        if 0 in a.shape:
             return (g,)
         x, dim = conj(a), ctx.dim
         one = np.ones_like(x[_part(dim, 1)])

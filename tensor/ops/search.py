@@ -100,14 +100,14 @@ class Distinct(Function):
     """Where the different slices along `dim` first appear, which of them each is, and how often each is.
 
     They come sorted, or, if `consecutive`, in the order in which they stand, each run for itself.
-    NaN differs from NaN.
+    NaN differs from NaN unless `equal_nan` says otherwise.
     """
 
     signature = _distinct_signature
 
     @staticmethod
     def forward(
-        ctx: Context, a: Array, dim: int = 0, consecutive: bool = False
+        ctx: Context, a: Array, dim: int = 0, consecutive: bool = False, equal_nan: bool = False
     ) -> tuple[Array, Array, Array]:
         if consecutive:
             return _runs(a, dim)
@@ -117,7 +117,7 @@ class Distinct(Function):
             return_inverse=True,
             return_counts=True,
             axis=None if a.ndim == 1 else dim,
-            equal_nan=False,
+            equal_nan=equal_nan,
         )
         return first, np.reshape(inverse, (a.shape[dim],)), counts
 
