@@ -24,6 +24,8 @@ class Einsum(Function):
     Its gradients are ops of the same kind: of ``"ij,jk->ik"`` they are ``"ik,jk->ij"`` and ``"ik,ij->jk"``.
     """
 
+    precision = "narrow"
+
     @staticmethod
     def signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
         equation: str = params["equation"]

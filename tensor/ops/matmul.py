@@ -10,6 +10,7 @@ import numpy as np
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.reduction import column_sum
+from shardwise.backend.product import matmul
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 
@@ -23,6 +24,7 @@ class MatMul(Function):
     """``a @ b`` by NumPy's rules: batch dims broadcast, one-dimensional operands are vectors."""
 
     broadcasts = True
+    precision = "narrow"
 
     @staticmethod
     def signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
@@ -90,12 +92,13 @@ class Linear(Function):
     """``x @ weight.T + bias``, the weight of shape (out, in)."""
 
     signature = "...k,nk,n->...n"
+    precision = "narrow"
 
     @staticmethod
     def forward(ctx: Context, x: Array, weight: Array, bias: Array | None) -> Array:
         ctx.save(x if ctx.need[1] else None, weight if ctx.need[0] else None)
         rows = _rows(x)
-        out = np.matmul(rows, np.swapaxes(weight, 0, 1))
+        out = matmul(rows, np.swapaxes(weight, 0, 1))
         if bias is not None:
             if bias.dtype == out.dtype:
                 out += bias
@@ -109,10 +112,10 @@ class Linear(Function):
         rows = _rows(g)
         dx = dweight = dbias = None
         if ctx.need[0]:
-            dx = np.reshape(np.matmul(rows, conj(weight)), (*g.shape[:-1], weight.shape[1]))
+            dx = np.reshape(matmul(rows, conj(weight)), (*g.shape[:-1], weight.shape[1]))
         if ctx.need[1]:
             inputs = conj(_rows(x))
-            dweight = np.matmul(np.swapaxes(rows, 0, 1), inputs, out=_place(ctx, g))
+            dweight = matmul(np.swapaxes(rows, 0, 1), inputs, _place(ctx, g))
         if ctx.need[2]:
             dbias = column_sum(rows)
         return dx, dweight, dbias
@@ -137,7 +140,7 @@ def product(a: Any, b: Any, out: Any = None) -> Any:
         and a.size * b.shape[-1] > _LARGE
     ):
         return _of_integers(a, b)
-    return np.matmul(a, b, out=out)
+    return matmul(a, b, out)
 
 
 def _of_integers(a: Array, b: Array) -> Array:
