@@ -82,6 +82,59 @@ def test_a_query_that_sees_no_key_gets_zeros_and_no_gradient() -> None:
     assert all(np.isfinite(t.grad.data).all() for t in tensors)
 
 
+def test_a_row_of_minus_infinity_gets_zeros_and_no_gradient() -> None:
+    tensors = [sw.tensor(a, requires_grad=True) for a in make((2,), 3, 4)]
+    added = np.zeros((3, 4))
+    added[1] = -np.inf
+    added[0, 2] = -np.inf
+    mask = sw.tensor(added, requires_grad=True)
+    out = F.scaled_dot_product_attention(*tensors, attn_mask=mask)
+    want = formula(*(t.data for t in tensors), mask=added == 0)
+    want[:, 1] = 0.0
+    np.testing.assert_allclose(out.detach().numpy(), want, rtol=1e-12, atol=1e-15)
+    out.sum().backward()
+    assert not tensors[0].grad.data[:, 1].any()
+    for t in (*tensors, mask):
+        assert np.isfinite(t.grad.data).all()
+
+
+@pytest.mark.parametrize("mask", [None, "bool", "heads", "added", "causal"])
+@pytest.mark.parametrize("fewer", [1, 2, 6])
+def test_grouped_heads_are_repeated_heads(fewer: int, mask: str | None) -> None:
+    q = RNG.standard_normal((2, 6, 3, 4))
+    k, v = RNG.standard_normal((2, fewer, 5, 4)), RNG.standard_normal((2, fewer, 5, 2))
+    options = {
+        None: {},
+        "bool": {"attn_mask": sw.tensor(np.tri(3, 5, 1, dtype=bool))},
+        "heads": {"attn_mask": sw.tensor(np.broadcast_to(np.tri(3, 5, 1, dtype=bool), (6, 3, 5)))},
+        "added": {"attn_mask": sw.tensor(RNG.standard_normal((1, 3, 5)))},
+        "causal": {"is_causal": True},
+    }[mask]
+    attend = F.scaled_dot_product_attention
+    out = attend(*map(sw.tensor, (q, k, v)), enable_gqa=True, **options)
+    repeated = [np.repeat(x, 6 // fewer, 1) for x in (k, v)]
+    np.testing.assert_allclose(
+        out.numpy(), attend(*map(sw.tensor, (q, *repeated)), **options).numpy(), rtol=1e-12
+    )
+
+
+def test_leading_dims_broadcast() -> None:
+    q, k, v = (RNG.standard_normal(s) for s in ((2, 1, 3, 4), (5, 6, 4), (6, 2)))
+    out = F.scaled_dot_product_attention(*map(sw.tensor, (q, k, v)))
+    np.testing.assert_allclose(out.numpy(), formula(q, k, v), rtol=1e-12)
+    assert out.shape == (2, 5, 3, 2)
+
+
+def test_without_keys_or_queries() -> None:
+    tensors = [sw.tensor(a, requires_grad=True) for a in make((2,), 3, 0)]
+    for options in ({}, {"is_causal": True}, {"dropout_p": 0.5}):
+        out = F.scaled_dot_product_attention(*tensors, **options)
+        np.testing.assert_array_equal(out.detach().numpy(), np.zeros((2, 3, 3)))
+        out.sum().backward()
+        assert not tensors[0].grad.data.any()
+    assert F.scaled_dot_product_attention(*map(sw.tensor, make((2,), 0, 3))).shape == (2, 0, 3)
+
+
 def test_gradients_of_all_paths() -> None:
     q, k, v = (sw.tensor(a, requires_grad=True) for a in make((2,), 3, 4))
     bias = sw.tensor(RNG.standard_normal((3, 4)), requires_grad=True)
@@ -123,6 +176,15 @@ def test_refused() -> None:
     )
     assert message(ArgumentError, lambda: attend(q, k, v, dropout_p=1.5)) == (
         "attention: dropout_p must be a probability between 0 and 1, got 1.5"
+    )
+    assert message(ShapeError, lambda: attend(sw.ones(6, 3, 4), sw.ones(4, 5, 4), sw.ones(4, 5, 2))) == (
+        "attention: the leading dims of query, key and value do not broadcast: got (6, 3, 4), (4, 5, 4), "
+        "(4, 5, 2); key and value with fewer heads need enable_gqa=True"
+    )
+    grouped = [sw.ones(6, 3, 4), sw.ones(4, 5, 4), sw.ones(4, 5, 2)]
+    assert message(ShapeError, lambda: attend(*grouped, enable_gqa=True)) == (
+        "attention with enable_gqa needs query (..., heads, q, d), key and value (..., fewer, k, d), heads "
+        "being a multiple of fewer; got (6, 3, 4), (4, 5, 4), (4, 5, 2)"
     )
     for mask in (sw.ones(4, 4), sw.ones(1, 1, 3, 4)):
         assert message(ShapeError, lambda m=mask: attend(q, k, v, attn_mask=m)) == (
