@@ -18,6 +18,7 @@ from shardwise.nn.layers.activation import (
     Tanh,
     Tanhshrink,
 )
+from shardwise.nn.layers.attention import MultiheadAttention
 from shardwise.nn.layers.dropout import Dropout
 from shardwise.nn.layers.embedding import Embedding, EmbeddingBag
 from shardwise.nn.layers.gate import GLU, SwiGLU
@@ -37,6 +38,8 @@ from shardwise.nn.layers.rectifier import (
     Threshold,
 )
 from shardwise.nn.layers.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
+from shardwise.nn.layers.transformer import Transformer, TransformerDecoder, TransformerEncoder
+from shardwise.nn.layers.transformer_layer import TransformerDecoderLayer, TransformerEncoderLayer
 from shardwise.nn.mapping import ModuleDict, ParameterDict, ParameterList
 from shardwise.nn.module import Module
 from shardwise.nn.parameter import Parameter
@@ -67,6 +70,7 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiheadAttention",
     "PReLU",
     "Parameter",
     "ParameterDict",
@@ -87,6 +91,11 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "clip_grad_norm_",
     "clip_grad_value_",
     "functional",
