@@ -6,17 +6,12 @@ from shardwise.tensor.autograd import WeightGradients, backward, backward_inputs
 from shardwise.tensor.creation import (
     arange,
     as_tensor,
-    bernoulli,
     empty,
     from_numpy,
     full,
     full_like,
     ones,
     ones_like,
-    rand,
-    randint,
-    randn,
-    randperm,
     tensor,
     zeros,
     zeros_like,
@@ -36,6 +31,7 @@ from shardwise.tensor.mode import (
 )
 from shardwise.tensor.random import initial_seed, manual_seed, next_draw, row_window
 from shardwise.tensor.recompute import recompute
+from shardwise.tensor.sampling import bernoulli, rand, randint, randn, randperm
 from shardwise.tensor.tensor import Tensor
 
 __all__ = [

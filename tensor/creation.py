@@ -1,25 +1,25 @@
-"""Make tensors: of values, of constants, of random bits."""
+"""Make tensors: of values, of constants, of ranges."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from shardwise.backend import random as bits
-from shardwise.backend.array import DTypeLike
-from shardwise.backend.errors import ArgumentError, DTypeError
-from shardwise.backend.select import get_backend
-from shardwise.tensor.random import next_draw
+from shardwise.backend import dlpack
+from shardwise.backend.array import Array, DTypeLike
+from shardwise.backend.errors import ArgumentError
+from shardwise.tensor.fresh import Size, array_of, filled, moved, read_shape, unset
 from shardwise.tensor.tensor import Tensor
 
 __all__ = [
-    "arange", "as_tensor", "bernoulli", "empty", "from_numpy", "full", "full_like", "ones", "ones_like",
-    "rand", "randint", "randn", "randperm", "tensor", "zeros", "zeros_like",
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full",
+    "full_like", "linspace", "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
-Size: TypeAlias = int | Sequence[int]
+
+# ---- of values
 
 
 def tensor(
@@ -30,21 +30,52 @@ def tensor(
     Parameters
     ----------
     data : number, nested sequence, array or Tensor
-        Arrays keep their dtype; Python floats become float32, ints int64, bools bool,
-        complex numbers complex64.
+        Arrays keep their dtype, those of other libraries too (``__array__``, DLPack); Python floats
+        become float32, ints int64, bools bool, complex numbers complex64.
     dtype : dtype, optional
     device : str, optional
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``. Where the data is, if not given.
     requires_grad : bool
+
+    Raises
+    ------
+    DTypeError
+        The values are neither numbers nor booleans.
+    ShapeError
+        Nested sequences of different lengths.
     """
-    return _make(data, dtype, device, requires_grad, copy=True)
+    return Tensor(array_of(data, dtype, device, copy=True), requires_grad)
 
 
 def as_tensor(data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return a tensor over the memory of `data` where that is possible; see `tensor`."""
-    if isinstance(data, Tensor) and dtype is None and device is None:
-        return data
-    return _make(data, dtype, device, False, copy=None)
+    """Return a tensor over the memory of `data` where that is possible; see `tensor`.
+
+    A Tensor comes back as it is, or as ``data.to(device, dtype)`` with its history.
+    """
+    if isinstance(data, Tensor):
+        return data.to(device=device, dtype=dtype)
+    return Tensor(array_of(data, dtype, device))
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor without history over the memory of `obj`, or over a copy.
+
+    Parameters
+    ----------
+    obj, dtype, device, requires_grad
+        As for `tensor`.
+    copy : bool, optional
+        True copies always, False never (and raises ArgumentError where it would have to), None if
+        need be.
+    """
+    return Tensor(array_of(obj, dtype, device, copy), requires_grad)
 
 
 def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:
@@ -52,126 +83,244 @@ def from_numpy(array: np.ndarray[Any, np.dtype[Any]]) -> Tensor:
     return as_tensor(array)
 
 
-def _make(
-    data: Any, dtype: DTypeLike | None, device: str | None, requires_grad: bool, copy: bool | None
+def from_dlpack(
+    source: dlpack.SupportsDLPack, *, device: str | None = None, copy: bool | None = None
 ) -> Tensor:
-    if isinstance(data, Tensor):
-        data = data.data
-    if not hasattr(data, "__array__") and not hasattr(data, "__cuda_array_interface__"):
-        data = np.asarray(data)
-        if dtype is None:
-            dtype = {"f": np.float32, "c": np.complex64}.get(data.dtype.kind)
-    array = data
-    if hasattr(data, "dtype") and getattr(data.dtype, "kind", "O") in "OUSM":
-        raise DTypeError(f"cannot make a tensor of {data.dtype} values; numbers and booleans only")
-    if device is None and type(array).__module__.split(".")[0] == "cupy":
-        device = "cuda"
-    array = get_backend(device or "cpu").asarray(array, dtype=dtype, copy=copy)
-    return Tensor(array, requires_grad)
+    """Return a tensor over the memory of another library's array, such as PyTorch's or JAX's.
+
+    Parameters
+    ----------
+    source : object with ``__dlpack__`` and ``__dlpack_device__``
+        On the CPU or on a CUDA device; bfloat16 is understood.
+    device : str, optional
+        Where the tensor shall be; where `source` is, if not given.
+    copy : bool, optional
+        As for `asarray`.
+
+    Raises
+    ------
+    DTypeError
+        `source` is no such object, or cannot be taken over.
+    DeviceError
+        It is on another kind of device.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.zeros(2)
+    >>> t = from_dlpack(x)
+    >>> x[0] = 1.0
+    >>> t.tolist()
+    [1.0, 0.0]
+    """
+    return Tensor(array_of(dlpack.from_dlpack(source), device=device, copy=copy))
 
 
-def _shape(sizes: tuple[Size, ...]) -> tuple[int, ...]:
-    """Accept ``f(2, 3)``, ``f((2, 3))`` and ``f([2, 3])``."""
-    given: list[object] = []
-    for size in sizes:
-        given.extend(size if isinstance(size, (tuple, list)) else (size,))
-    shape = tuple(int(n) for n in given if isinstance(n, (int, np.integer)) and n >= 0)
-    if len(shape) != len(given):
-        raise ArgumentError(f"sizes must be integers of at least 0, got {tuple(given)}")
-    return shape
+def scalar_tensor(
+    value: complex,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a number as a tensor without dims; float32, whatever the number, if not told otherwise."""
+    return tensor(value, dtype or np.float32, device, requires_grad)
 
 
-def _fresh(array: Any, device: str | None, requires_grad: bool) -> Tensor:
-    if device is not None and device != "cpu":
-        array = get_backend(device).asarray(array)
-    return Tensor(array, requires_grad)
+# ---- of constants
 
 
 def empty(
-    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+    *sizes: Size,
+    size: Size | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of `size` with whatever was in memory."""
-    return Tensor(get_backend(device or "cpu").empty(_shape(size), dtype), requires_grad)
+    """Return a tensor of a shape, ``empty(2, 3)`` or ``empty((2, 3))``, with whatever was in memory.
 
-
-def full(size: Size, value: complex, *, dtype: DTypeLike | None = None, device: str | None = None,
-         requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Return a tensor of `size` filled with `value`."""
-    if dtype is None:
-        dtype = tensor(value).dtype
-    return _fresh(np.full(_shape((size,)), value, dtype), device, requires_grad)
+    float32, if no dtype is given.
+    """
+    return Tensor(unset(_shape(sizes, size), dtype, device), requires_grad)
 
 
 def zeros(
-    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+    *sizes: Size,
+    size: Size | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of `size` filled with 0."""
-    return _fresh(np.zeros(_shape(size), dtype), device, requires_grad)
+    """Return a tensor of a shape, ``zeros(2, 3)`` or ``zeros((2, 3))``, filled with 0.
+
+    float32, if no dtype is given.
+    """
+    return Tensor(filled(_shape(sizes, size), 0, dtype, device), requires_grad)
 
 
 def ones(
-    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+    *sizes: Size,
+    size: Size | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of `size` filled with 1."""
-    return _fresh(np.ones(_shape(size), dtype), device, requires_grad)
+    """Return a tensor of a shape, ``ones(2, 3)`` or ``ones((2, 3))``, filled with 1.
+
+    float32, if no dtype is given.
+    """
+    return Tensor(filled(_shape(sizes, size), 1, dtype, device), requires_grad)
 
 
-def zeros_like(x: Tensor, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Size,
+    fill_value: complex,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor of `size` filled with `fill_value`, whose dtype it has, if none is given."""
+    if dtype is None:
+        dtype = array_of(fill_value).dtype
+    return Tensor(filled(read_shape((size,)), fill_value, dtype, device), requires_grad)
+
+
+def _shape(sizes: tuple[Size, ...], size: Size | None) -> tuple[int, ...]:
+    if size is not None and sizes:
+        raise ArgumentError(f"got the sizes {sizes} and also size={size}; give one of them")
+    return read_shape(sizes if size is None else (size,))
+
+
+def empty_like(
+    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a tensor of the shape, dtype and device of `x`, with whatever was in memory."""
+    x = as_tensor(x)
+    return _like(x, np.empty_like(x.data, dtype=dtype), device, requires_grad)
+
+
+def zeros_like(
+    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return zeros of the shape, dtype and device of `x`."""
-    return Tensor(np.zeros_like(x.data, dtype=dtype), requires_grad)
+    x = as_tensor(x)
+    return _like(x, np.zeros_like(x.data, dtype=dtype), device, requires_grad)
 
 
-def ones_like(x: Tensor, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return ones of the shape, dtype and device of `x`."""
-    return Tensor(np.ones_like(x.data, dtype=dtype), requires_grad)
+    x = as_tensor(x)
+    return _like(x, np.ones_like(x.data, dtype=dtype), device, requires_grad)
 
 
 def full_like(
-    x: Tensor, value: complex, dtype: DTypeLike | None = None, requires_grad: bool = False
+    x: Tensor,
+    fill_value: complex,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return `value` in the shape, dtype and device of `x`."""
-    return Tensor(np.full_like(x.data, value, dtype=dtype), requires_grad)
+    """Return `fill_value` in the shape, dtype and device of `x`."""
+    x = as_tensor(x)
+    return _like(x, np.full_like(x.data, fill_value, dtype=dtype), device, requires_grad)
 
 
-def arange(*range_: float, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return evenly spaced values: ``arange(stop)``, ``arange(start, stop, step)``."""
-    array = np.arange(*range_)
+def _like(x: Tensor, array: Array, device: str | None, requires_grad: bool) -> Tensor:
+    out = x.wrap(array).to(device=device)
+    return out.requires_grad_() if requires_grad else out
+
+
+# ---- of ranges
+
+
+def arange(
+    *bounds: float,
+    start: float = 0,
+    end: float | None = None,
+    step: float = 1,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return evenly spaced numbers: ``arange(end)``, ``arange(start, end)``, ``arange(start, end, step)``.
+
+    Parameters
+    ----------
+    *bounds, start, end, step : number
+        `end` is not among the results.
+    dtype : dtype, optional
+        int64 if all are integers, else float32.
+
+    Raises
+    ------
+    ArgumentError
+        There is no `end`, or `step` is 0 or leads away from it.
+    """
+    if len(bounds) == 1:
+        (end,) = bounds
+    elif bounds:
+        start, end = bounds[:2]
+        step = bounds[2] if len(bounds) == 3 else step
+    if end is None or len(bounds) > 3:
+        raise ArgumentError(f"arange: wanted (end), (start, end) or (start, end, step), got {bounds}")
+    if step == 0 or (end - start) / step < 0:
+        raise ArgumentError(f"arange: cannot go from {start} to {end} by steps of {step}")
+    array = np.arange(start, end, step)
     if dtype is None and array.dtype.kind == "f":
         dtype = np.float32
-    return _fresh(array if dtype is None else array.astype(dtype), device, False)
+    return Tensor(moved(array if dtype is None else array.astype(dtype), device), requires_grad)
 
 
-def rand(
-    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return uniform random numbers in [0, 1)."""
-    shape, draw = _shape(size), next_draw()
-    array = bits.uniform(shape, dtype, draw.seed, draw.stream, draw.offset(shape))
-    return _fresh(array, device, requires_grad)
+    """Return `steps` evenly spaced numbers from `start` to `end`, both included.
+
+    float32, if no dtype is given.
+    """
+    return Tensor(
+        moved(_spaced("linspace", start, end, steps).astype(dtype or np.float32), device), requires_grad
+    )
 
 
-def randn(
-    *size: Size, dtype: DTypeLike = np.float32, device: str | None = None, requires_grad: bool = False
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return normal random numbers of mean 0 and variance 1."""
-    shape, draw = _shape(size), next_draw()
-    array = bits.normal(shape, dtype, draw.seed, draw.stream, draw.offset(shape))
-    return _fresh(array, device, requires_grad)
+    """Return `base` to the power of `steps` evenly spaced numbers from `start` to `end`."""
+    array = np.power(float(base), _spaced("logspace", start, end, steps))
+    return Tensor(moved(array.astype(dtype or np.float32), device), requires_grad)
 
 
-def randint(low: int, high: int, size: Size, device: str | None = None) -> Tensor:
-    """Return int64 random integers in [low, high)."""
-    shape, draw = _shape((size,)), next_draw()
-    return _fresh(bits.integers(low, high, shape, draw.seed, draw.stream, draw.offset(shape)), device, False)
+def _spaced(name: str, start: float, end: float, steps: int) -> Array:
+    if steps < 0:
+        raise ArgumentError(f"{name}: wanted steps of 0 or more, got {steps}")
+    return np.linspace(float(start), float(end), steps)
 
 
-def randperm(n: int, device: str | None = None) -> Tensor:
-    """Return the integers below `n` in random order, int64; the same order on all ranks."""
-    draw = next_draw()
-    return _fresh(bits.permutation(n, draw.seed, draw.stream), device, False)
-
-
-def bernoulli(p: float, size: Size, device: str | None = None) -> Tensor:
-    """Return booleans that are True with probability `p`."""
-    shape, draw = _shape((size,)), next_draw()
-    return _fresh(bits.bernoulli(shape, p, draw.seed, draw.stream, draw.offset(shape)), device, False)
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a matrix of shape (n, m), square by default, with ones on its diagonal and zeros elsewhere."""
+    rows, columns = read_shape((n, n if m is None else m))
+    return Tensor(moved(np.eye(rows, columns, dtype=np.dtype(dtype or np.float32)), device), requires_grad)

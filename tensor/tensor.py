@@ -17,7 +17,7 @@ from shardwise.tensor.handle import RemovableHandle
 from shardwise.tensor.methods.assignment import Assignment
 from shardwise.tensor.methods.calculation import Calculation
 from shardwise.tensor.methods.carrier import Operand
-from shardwise.tensor.methods.conversion import Conversion
+from shardwise.tensor.methods.casting import Casting
 from shardwise.tensor.methods.copying import Copying
 from shardwise.tensor.methods.elementwise import Elementwise
 from shardwise.tensor.methods.exponential import Exponential
@@ -27,6 +27,7 @@ from shardwise.tensor.methods.in_place_logic import InPlaceLogic
 from shardwise.tensor.methods.interchange import Interchange
 from shardwise.tensor.methods.linear import LinearAlgebra
 from shardwise.tensor.methods.logic import Logic
+from shardwise.tensor.methods.making import Making
 from shardwise.tensor.methods.ordering import Ordering
 from shardwise.tensor.methods.printing import Printing
 from shardwise.tensor.methods.repetition import Repetition
@@ -64,7 +65,8 @@ class Tensor(
     Splitting,
     Repetition,
     Triangle,
-    Conversion,
+    Casting,
+    Making,
     InPlaceLogic,
     InPlaceFunctions,
     Filling,

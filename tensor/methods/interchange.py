@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from shardwise.backend.array import DTypeLike
+from shardwise.backend.dlpack import dlpack_device, to_dlpack
 from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
 from shardwise.backend.select import backend_of
 from shardwise.tensor.methods.carrier import Carrier
@@ -21,21 +22,24 @@ __all__ = ["Interchange"]
 class Interchange(Carrier):
     """What other code reads of a tensor."""
 
-    def numpy(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the values as a NumPy array; the same memory, on the CPU."""
-        if self.requires_grad:
+    # ---- arrays
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the values as a NumPy array; the same memory, on the CPU.
+
+        Parameters
+        ----------
+        force : bool
+            Leave the tape without being told to.
+
+        Raises
+        ------
+        AutogradError
+            The tensor requires grad.
+        """
+        if self.requires_grad and not force:
             raise AutogradError("numpy() of a tensor that requires grad: call detach().numpy()")
         return backend_of(self.data).to_host(self.data)
-
-    def item(self) -> Any:
-        """Return the only element as a Python number."""
-        if self.data.size != 1:
-            raise ShapeError(f"item() needs exactly one element, but the shape is {self.data.shape}")
-        return self.data.item()
-
-    def tolist(self) -> Any:
-        """Return nested lists of Python numbers."""
-        return backend_of(self.data).to_host(self.data).tolist()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if self.requires_grad:
@@ -53,6 +57,86 @@ class Interchange(Carrier):
     def __array_special__(self, function: Any, args: Any, kwargs: Any) -> Any:
         return apply_special(function, args, kwargs)
 
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a DLPack capsule over the same memory, for ``from_dlpack`` of another library.
+
+        Raises
+        ------
+        AutogradError
+            The tensor requires grad.
+        DeviceError
+            It has no data.
+        """
+        if self.requires_grad:
+            raise AutogradError("__dlpack__ of a tensor that requires grad: call detach() first")
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return to_dlpack(self.data, **{name: value for name, value in given.items() if value is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack_device(self.data)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What Numba, CuPy and PyTorch read of arrays on a CUDA device; only there."""
+        interface: dict[str, Any] = getattr(self.data, "__cuda_array_interface__")  # noqa: B009
+        if self.requires_grad:
+            raise AutogradError(
+                "__cuda_array_interface__ of a tensor that requires grad: call detach() first"
+            )
+        return interface
+
+    # ---- Python numbers
+
+    def item(self) -> Any:
+        """Return the only element as a Python number.
+
+        Raises
+        ------
+        ShapeError
+            There is more than one, or none.
+        """
+        if self.data.size != 1:
+            raise ShapeError(f"item() needs exactly one element, but the shape is {self.data.shape}")
+        value = self.data.item()
+        return float(value) if type(value).__module__ == "ml_dtypes" else value
+
+    def tolist(self) -> Any:
+        """Return nested lists of Python numbers."""
+        host = backend_of(self.data).to_host(self.data)
+        if host.dtype.kind == "V":  # bfloat16, whose numbers are no Python floats
+            host = host.astype(np.float32)
+        return host.tolist()
+
+    def __bool__(self) -> bool:
+        if self.data.size != 1:
+            raise ShapeError(
+                f"the truth value of a tensor of shape {self.data.shape} is ambiguous: use any() or all()"
+            )
+        return bool(self.data.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.data.dtype.kind not in "iub":
+            raise DTypeError(f"only integer tensors can be an index, not {self.data.dtype}")
+        return int(self.item())
+
+    # ---- sequences
+
     def __len__(self) -> int:
         if not self.data.shape:
             raise ShapeError("len() of a 0-d tensor")
@@ -65,16 +149,7 @@ class Interchange(Carrier):
         rows: Any = view.Unbind.apply(self, dim=0)
         return iter(rows)
 
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        if self.data.dtype.kind not in "iub":
-            raise DTypeError(f"only integer tensors can be an index, not {self.data.dtype}")
-        return int(self.item())
+    def __contains__(self, value: object) -> bool:
+        """Tell whether any element equals `value`, a number or an array that broadcasts."""
+        other: Any = value.data if isinstance(value, Carrier) else value
+        return bool(np.any(self.data == other))

@@ -1,4 +1,4 @@
-"""How a tensor is written."""
+"""How a tensor is written. ``numpy.set_printoptions`` sets precision, line width and summaries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from shardwise.tensor.methods.facts import Facts
 
 __all__ = ["Printing"]
 
+_UNSAID = ("float32", "int64", "bool", "complex64")  # the dtypes of Python's numbers
+
 
 class Printing(Facts):
     """``repr`` and ``format``."""
@@ -18,15 +20,20 @@ class Printing(Facts):
 
     def __repr__(self) -> str:
         notes = []
-        if self.device == "shape":
-            body = f"..., shape={self.data.shape}"
+        shape, dtype, device = self.data.shape, self.data.dtype, self.device
+        if device == "shape":
+            body = f"..., shape={shape}"
         else:
             host = backend_of(self.data).to_host(self.data)
+            if dtype.kind == "V":  # bfloat16 is written as the float32 that it is equal to
+                host = host.astype(np.float32)
             body = np.array2string(host, separator=", ", prefix="tensor(")
-        if self.data.dtype not in (np.float32, np.int64, np.bool_):
-            notes.append(f"dtype={self.data.dtype}")
-        if self.device != "cpu":
-            notes.append(f"device='{self.device}'")
+            if not host.size and shape != (0,):
+                notes.append(f"size={shape}")
+        if dtype.name not in _UNSAID or (not self.data.size and dtype != np.float32):
+            notes.append(f"dtype={dtype.name}")
+        if device != "cpu":
+            notes.append(f"device='{device}'")
         if self.node is not None:
             notes.append(f"grad_fn={self.node}")
         elif self.requires_grad:

@@ -13,6 +13,7 @@ class Transfer(Function):
     """The same values on another device; the gradient comes back to the first."""
 
     signature = "*"
+    exact = True
 
     @staticmethod
     def forward(ctx: Context, a: Array, device: str) -> Array:

@@ -1,0 +1,308 @@
+"""Make tensors of random numbers. Which bits come next is said in `shardwise.tensor.random`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shardwise.backend import random as bits
+from shardwise.backend.array import Array, DTypeLike
+from shardwise.backend.errors import ArgumentError, ShapeError
+from shardwise.backend.kind import as_dtype
+from shardwise.backend.select import backend_of, get_backend
+from shardwise.tensor.fresh import Size, moved, read_shape, unset
+from shardwise.tensor.random import Draw, next_draw
+from shardwise.tensor.tensor import Tensor
+
+__all__ = [
+    "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm",
+]  # fmt: skip
+
+
+def rand(
+    *sizes: Size,
+    size: Size | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return uniform random numbers in [0, 1); complex ones in the unit square.
+
+    Parameters
+    ----------
+    *sizes, size : int or sequence of int
+        The shape: ``rand(2, 3)``, ``rand((2, 3))`` or ``rand(size=(2, 3))``.
+    dtype : dtype, optional
+        float32 (if not given), float16, bfloat16, float64, complex64 or complex128.
+    """
+    shape = read_shape(sizes if size is None else (*sizes, size))
+    return Tensor(_uniform(shape, dtype or np.float32, device), requires_grad)
+
+
+def randn(
+    *sizes: Size,
+    size: Size | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return normal random numbers of mean 0 and variance 1; complex ones have half of it in each part.
+
+    Parameters are those of `rand`.
+    """
+    shape = read_shape(sizes if size is None else (*sizes, size))
+    return Tensor(_normal(shape, dtype or np.float32, device), requires_grad)
+
+
+def rand_like(
+    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return uniform random numbers in [0, 1), of the shape, dtype and device of `x`."""
+    array = _uniform(x.shape, dtype or x.dtype, device or x.device)
+    return _wrapped(x, array, requires_grad)
+
+
+def randn_like(
+    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return normal random numbers of mean 0 and variance 1, of the shape, dtype and device of `x`."""
+    array = _normal(x.shape, dtype or x.dtype, device or x.device)
+    return _wrapped(x, array, requires_grad)
+
+
+def randint(
+    low: int = 0,
+    high: int | Size | None = None,
+    size: Size | None = None,
+    *,
+    dtype: DTypeLike = np.int64,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return random integers in [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
+
+    Raises
+    ------
+    ArgumentError
+        The range is empty, or there is no size.
+    """
+    if not isinstance(high, (int, np.integer)):
+        low, high, size = 0, low, high if size is None else size
+    if size is None:
+        raise ArgumentError("randint: wanted (high, size) or (low, high, size), and got no size")
+    return Tensor(_integers(low, high, read_shape((size,)), dtype, device), requires_grad)
+
+
+def randint_like(
+    x: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return random integers in [low, high), or [0, low), of the shape, dtype and device of `x`."""
+    if high is None:
+        low, high = 0, low
+    array = _integers(low, high, x.shape, dtype or x.dtype, device or x.device)
+    return _wrapped(x, array, requires_grad)
+
+
+def randperm(
+    n: int, *, dtype: DTypeLike = np.int64, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return the integers below `n` in random order; the same order on all ranks."""
+    draw = next_draw()
+    array = bits.permutation(n, draw.seed, draw.stream).astype(dtype, copy=False)
+    return Tensor(moved(array, device), requires_grad)
+
+
+def bernoulli(p: float | Tensor, size: Size | None = None, device: str | None = None) -> Tensor:
+    """Return trials that succeed with probability `p`.
+
+    Parameters
+    ----------
+    p : float or Tensor
+        A number, for booleans of shape `size`; or a tensor of probabilities, for zeros and ones of its
+        shape and dtype, as PyTorch's.
+    size : int or sequence of int, optional
+        With a number only.
+
+    Raises
+    ------
+    ArgumentError
+        A probability outside of [0, 1], or a number without a size.
+    """
+    if isinstance(p, Tensor):
+        if size is not None:
+            raise ArgumentError("bernoulli: a tensor of probabilities has its own shape; leave size away")
+        host = backend_of(p.data).to_host(p.data)
+        if not np.all((host >= 0) & (host <= 1)):
+            raise ArgumentError("bernoulli: wanted probabilities from 0 to 1; clip() them first")
+        draw = next_draw()
+        uniform = bits.uniform(p.shape, np.float64, draw.seed, draw.stream, draw.offset(p.shape))
+        return p.wrap(moved((uniform < host).astype(p.dtype), p.device))
+    if size is None:
+        raise ArgumentError("bernoulli: a probability that is a number needs a size")
+    shape, draw = read_shape((size,)), next_draw()
+    return Tensor(moved(bits.bernoulli(shape, p, draw.seed, draw.stream, draw.offset(shape)), device))
+
+
+def normal(
+    mean: float | Tensor,
+    std: float | Tensor = 1.0,
+    size: Size | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return normal random numbers, without history.
+
+    Parameters
+    ----------
+    mean, std : float or Tensor
+        Numbers; or tensors that broadcast, whose shape and dtype the result has.
+    size : int or sequence of int, optional
+        The shape, if both are numbers.
+
+    Raises
+    ------
+    ArgumentError
+        A negative `std`; or numbers without a size, or tensors with one.
+    """
+    given = [each for each in (mean, std) if isinstance(each, Tensor)]
+    if bool(given) == (size is not None):
+        raise ArgumentError("normal: give a size with numbers, and none with tensors")
+    middle: Any = mean.data if isinstance(mean, Tensor) else float(mean)
+    width: Any = std.data if isinstance(std, Tensor) else float(std)
+    place = device or (given[0].device if given else None)
+    if place != "shape" and not bool(np.all(width >= 0)):
+        raise ArgumentError("normal: wanted a standard deviation of 0 or more")
+    if size is None:
+        shape = np.broadcast_shapes(*[each.shape for each in given])
+        dtype = dtype or np.result_type(*[each.dtype for each in given])
+    else:
+        shape = read_shape((size,))
+    standard = _normal(shape, dtype or np.float32, place)
+    array: Any = standard * width + middle
+    if isinstance(array, np.generic):  # NumPy's answer where there are no dims
+        array = np.asarray(array)
+    return Tensor(array.astype(standard.dtype, copy=False), requires_grad)
+
+
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> Tensor:
+    """Return indices drawn with probabilities in proportion to weights.
+
+    Parameters
+    ----------
+    input : Tensor, shape (n,) or (rows, n)
+        Weights of 0 or more, finite, not all zero in a row; they need not sum to one.
+    num_samples : int
+    replacement : bool
+        Whether an index may come again.
+
+    Returns
+    -------
+    Tensor of int64, shape (num_samples,) or (rows, num_samples)
+        In the order in which they were drawn.
+
+    Raises
+    ------
+    ShapeError
+        `input` has no dims, or more than two.
+    ArgumentError
+        Weights that are negative, not finite, or all zero; or more samples without replacement than
+        there are weights above zero.
+    """
+    if input.ndim not in (1, 2):
+        raise ShapeError(f"multinomial: wanted weights of shape (n,) or (rows, n), got {input.shape}")
+    shape = (*input.shape[:-1], num_samples)
+    drawn = (*input.shape[:-1], num_samples if replacement else input.shape[-1])
+    draw = next_draw()
+    if input.is_meta:
+        return input.wrap(unset(shape, np.int64, "shape"))
+    weights = backend_of(input.data).to_host(input.data).astype(np.float64)
+    if (
+        num_samples < 1
+        or not np.all((weights >= 0) & np.isfinite(weights))
+        or not np.all(weights.sum(-1) > 0)
+    ):
+        raise ArgumentError(
+            "multinomial: wanted weights of 0 or more, finite and not all zero, and at least one sample; "
+            f"got {num_samples} samples of weights from {weights.min(initial=0)} to {weights.max(initial=0)}"
+        )
+    if not replacement and num_samples > int((weights > 0).sum(-1).min()):
+        raise ArgumentError(
+            f"multinomial: cannot draw {num_samples} samples without replacement from "
+            f"{int((weights > 0).sum(-1).min())} weights above zero; pass replacement=True"
+        )
+    uniform = bits.uniform(drawn, np.float64, draw.seed, draw.stream, draw.offset(drawn))
+    indices = (
+        _with_replacement(weights, uniform) if replacement else _by_race(weights, uniform)[..., :num_samples]
+    )
+    return input.wrap(moved(np.ascontiguousarray(indices).astype(np.int64), input.device))
+
+
+def _with_replacement(weights: Array, uniform: Array) -> Array:
+    """Invert the distribution function, row by row; weights of zero are never met."""
+    steps = np.cumsum(weights, -1)
+    steps = steps / steps[..., -1:]
+    if weights.ndim == 1:
+        return np.searchsorted(steps, uniform, side="right")
+    rows = [np.searchsorted(s, u, side="right") for s, u in zip(steps, uniform, strict=True)]
+    return np.stack(rows) if rows else np.zeros(uniform.shape, np.int64)
+
+
+def _by_race(weights: Array, uniform: Array) -> Array:
+    """Order indices by exponential arrival times, whose rates are the weights: the first is as if drawn."""
+    rate = np.where(weights > 0, weights, 1.0)
+    times = np.where(weights > 0, -np.log1p(-uniform) / rate, np.inf)
+    return np.argsort(times, axis=-1, kind="stable")
+
+
+def _wrapped(like: Tensor, array: Array, requires_grad: bool) -> Tensor:
+    out = like.wrap(array)
+    return out.requires_grad_() if requires_grad else out
+
+
+def _uniform(shape: tuple[int, ...], dtype: DTypeLike, device: str | None) -> Array:
+    kind, draw = as_dtype(dtype, "rand"), next_draw()
+    if _without_data(device):
+        return unset(shape, kind, device)
+    if kind.kind == "c":
+        return moved(_as_complex(bits.uniform, shape, kind, draw), device)
+    return moved(bits.uniform(shape, kind, draw.seed, draw.stream, draw.offset(shape)), device)
+
+
+def _normal(shape: tuple[int, ...], dtype: DTypeLike, device: str | None) -> Array:
+    kind, draw = as_dtype(dtype, "randn"), next_draw()
+    if _without_data(device):
+        return unset(shape, kind, device)
+    if kind.kind == "c":
+        return moved(_as_complex(bits.normal, shape, kind, draw) * 0.5**0.5, device)
+    return moved(bits.normal(shape, kind, draw.seed, draw.stream, draw.offset(shape)), device)
+
+
+def _integers(low: int, high: int, shape: tuple[int, ...], dtype: DTypeLike, device: str | None) -> Array:
+    kind, draw = as_dtype(dtype, "randint"), next_draw()
+    if _without_data(device):
+        return unset(shape, kind, device)
+    array = bits.integers(low, high, shape, draw.seed, draw.stream, draw.offset(shape))
+    return moved(array.astype(kind, copy=False), device)
+
+
+def _as_complex(make: Any, shape: tuple[int, ...], dtype: np.dtype[Any], draw: Draw) -> Array:
+    """Draw real and imaginary parts side by side."""
+    pairs = (*shape, 2)
+    parts: Array = make(
+        pairs, np.empty(0, dtype).real.dtype, draw.seed, draw.stream, draw.offset(pairs) if shape else 0
+    )
+    return parts.view(dtype)[..., 0]
+
+
+def _without_data(device: str | None) -> bool:
+    return device is not None and get_backend(device).name == "shape"
