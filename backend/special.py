@@ -224,7 +224,8 @@ def accumulate(operation: np.ufunc, x: Array, dim: int) -> Array:
     """
     if type(x) is not np.ndarray:
         return _elsewhere(accumulate, cuda.accumulate, x, (operation, x, dim))
-    result: Array = operation.accumulate(x, axis=dim)
+    with np.errstate(invalid="ignore"):  # logaddexp of NaN warns
+        result: Array = operation.accumulate(x, axis=dim)
     return result
 
 

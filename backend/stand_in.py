@@ -12,6 +12,7 @@ import numpy as np
 
 from shardwise.backend.array import Array, DTypeLike, Shape
 from shardwise.backend.errors import DataDependentShapeError, ShapeError
+from shardwise.backend.source import source_line
 
 __all__ = ["broadcast_shape", "data_dependent", "empty_probe", "one_probe", "stand_in"]
 
@@ -48,8 +49,8 @@ def broadcast_shape(*values: object) -> Shape:
 
 
 def data_dependent(operation: str) -> DataDependentShapeError:
-    """The error for an operation that only data could answer."""
+    """The error for an operation that only data could answer, with the user's line that asked for it."""
     return DataDependentShapeError(
-        f"{operation} depends on the data of the array, and a ShapeArray holds none. Run this part on "
-        "arrays with data, or write it with operations whose result has a known shape."
+        f"{operation} at {source_line()} depends on the data of the array, and a ShapeArray holds none. "
+        "Run this part on arrays with data, or write it with operations whose result has a known shape."
     )

@@ -89,9 +89,10 @@ def _between(ordered: Any, ranks: Any, interpolation: str) -> Any:
     floor = np.floor(ranks)
     below, above = at(floor), at(np.ceil(ranks))
     share = 0.5 if interpolation == "midpoint" else ranks - floor
-    # Where both are the same, infinities would give NaN.
-    same = below == above
-    return np.where(same, below, below + (np.where(same, 0.0, above) - np.where(same, 0.0, below)) * share)
+    # An infinity taken from itself would give NaN.
+    endless = (below == above) & np.isinf(below)
+    way = np.where(endless, 0.0, above) - np.where(endless, 0.0, below)
+    return np.where(endless, below, below + way * share)
 
 
 def covariance(x: Any, correction: float, fweights: Any, aweights: Any) -> Any:
@@ -115,7 +116,9 @@ def covariance(x: Any, correction: float, fweights: Any, aweights: Any) -> Any:
     centred = rows - mean
     product = (centred if weights is None else centred * weights) @ conj(centred.transpose(0, 1))
     if isinstance(norm, int) and norm <= 0:  # divided by zero, without NumPy's warnings
-        result = np.where(product == 0, math.nan, np.where(product > 0, math.inf, -math.inf))
+        nothing = product == 0
+        endless = product if product.data.dtype.kind == "c" else np.where(product > 0, math.inf, -math.inf)
+        result = np.where(nothing, product * math.nan, endless)
     else:
         result = product / norm
     return result.reshape(()) if x.data.ndim < 2 or x.data.shape[0] == 1 else result
@@ -186,7 +189,7 @@ def _equal_bins(op: str, values: Any, bins: int, limits: Any, widening: float) -
     if limits is None and data.size:
         low, high = np.min(data), np.max(data)
     else:
-        low, high = (np.full_like(data, limit, shape=()) for limit in limits or (0.0, 0.0))
+        low, high = (np.full_like(data, limit, shape=()) for limit in limits or (0.0, 1.0))
     if isinstance(data, np.ndarray):
         if not bool(np.isfinite(low) & np.isfinite(high)):
             raise ArgumentError(f"{op}: the range from {low} to {high} is not finite; give one that is")

@@ -77,7 +77,8 @@ class Amin(Function):
 def shared_by_ties(a: Any, out: Any, dims: tuple[int, ...], g: Any) -> Any:
     """Give the gradient `g` of `out`, chosen from `a`, to all that equal it; NaN is taken to equal NaN."""
     kept = kept_shape(a.shape, dims)
-    hit = (a == np.reshape(out, kept)) | (a != a)
+    out = np.reshape(out, kept)
+    hit = (a == out) | ((a != a) & (out != out))
     count = np.sum(hit, axis=dims, keepdims=True)
     return np.where(hit, np.reshape(g, kept) / count.astype(g.dtype), 0.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import time
 import tracemalloc
 
@@ -97,9 +98,12 @@ READS = {
 def test_reading_data_is_an_error_that_names_the_operation(operation: str) -> None:
     with pytest.raises(DataDependentShapeError) as caught:
         READS[operation](ShapeArray((1,), np.float32))
+    line = re.search(r" at (\S+):\d+ ", str(caught.value))
+    assert line is not None
+    assert line[1] == __file__
     assert str(caught.value) == (
-        f"{operation} depends on the data of the array, and a ShapeArray holds none. Run this part on arrays "
-        "with data, or write it with operations whose result has a known shape."
+        f"{operation}{line[0]}depends on the data of the array, and a ShapeArray holds none. Run this part "
+        "on arrays with data, or write it with operations whose result has a known shape."
     )
 
 
