@@ -18,13 +18,49 @@ from shardwise.nn.layers.activation import (
     Tanh,
     Tanhshrink,
 )
+from shardwise.nn.layers.adaptive_pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+)
 from shardwise.nn.layers.attention import MultiheadAttention
+from shardwise.nn.layers.average_pooling import AvgPool1d, AvgPool2d, AvgPool3d, LPPool1d, LPPool2d, LPPool3d
+from shardwise.nn.layers.convolution import Conv1d, Conv2d, Conv3d
+from shardwise.nn.layers.convolution_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from shardwise.nn.layers.dropout import Dropout
 from shardwise.nn.layers.embedding import Embedding, EmbeddingBag
 from shardwise.nn.layers.gate import GLU, SwiGLU
 from shardwise.nn.layers.linear import Bilinear, Linear
 from shardwise.nn.layers.loss import CrossEntropyLoss, MSELoss
+from shardwise.nn.layers.max_pooling import (
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
+)
 from shardwise.nn.layers.norm import LayerNorm
+from shardwise.nn.layers.padding import (
+    CircularPad1d,
+    CircularPad2d,
+    CircularPad3d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ConstantPad3d,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReflectionPad3d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ReplicationPad3d,
+    ZeroPad1d,
+    ZeroPad2d,
+    ZeroPad3d,
+)
 from shardwise.nn.layers.rectifier import (
     CELU,
     ELU,
@@ -40,6 +76,7 @@ from shardwise.nn.layers.rectifier import (
 from shardwise.nn.layers.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from shardwise.nn.layers.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from shardwise.nn.layers.transformer_layer import TransformerDecoderLayer, TransformerEncoderLayer
+from shardwise.nn.layers.window import Fold, Unfold
 from shardwise.nn.mapping import ModuleDict, ParameterDict, ParameterList
 from shardwise.nn.module import Module
 from shardwise.nn.parameter import Parameter
@@ -51,21 +88,52 @@ __all__ = [
     "GELU",
     "GLU",
     "SELU",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
     "Bilinear",
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
     "EmbeddingBag",
+    "Fold",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
+    "LPPool1d",
+    "LPPool2d",
+    "LPPool3d",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
+    "MaxUnpool3d",
     "Mish",
     "Module",
     "ModuleDict",
@@ -78,6 +146,12 @@ __all__ = [
     "RReLU",
     "ReLU",
     "ReLU6",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
     "Sequential",
     "SiLU",
     "Sigmoid",
@@ -96,6 +170,10 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "Unfold",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
     "clip_grad_norm_",
     "clip_grad_value_",
     "functional",

@@ -17,7 +17,23 @@ from shardwise.nn.functions.activation import (
     tanh,
     tanhshrink,
 )
+from shardwise.nn.functions.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from shardwise.nn.functions.attention import scaled_dot_product_attention
+from shardwise.nn.functions.average_pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+)
 from shardwise.nn.functions.classification import cross_entropy, nll_loss
 from shardwise.nn.functions.convolution import (
     conv1d,
@@ -39,6 +55,8 @@ from shardwise.nn.functions.likelihood import (
     poisson_nll_loss,
 )
 from shardwise.nn.functions.linear import bilinear, linear
+from shardwise.nn.functions.max_pooling import max_pool1d, max_pool2d, max_pool3d
+from shardwise.nn.functions.max_unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from shardwise.nn.functions.norm import layer_norm
 from shardwise.nn.functions.padding import PadMode, pad
 from shardwise.nn.functions.rectifier import (
@@ -62,6 +80,15 @@ __all__ = [
     "BagMode",
     "PadMode",
     "Reduction",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -94,6 +121,15 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "nll_loss",

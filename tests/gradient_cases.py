@@ -6,16 +6,24 @@ from cases import (
     activation,
     arithmetic,
     attention,
+    choice,
+    complex_number,
     convolution,
     elementary,
     embedding,
+    in_place,
+    joining,
     linear,
     loss,
     norm,
     ordering,
+    pooling,
     rearrangement,
     reduction,
+    scattering,
     selection,
+    special_function,
+    trigonometry,
 )
 from cases.operand import Case, make
 
@@ -23,18 +31,26 @@ __all__ = ["CASES", "make"]
 
 _FILES = (
     embedding,
+    in_place,
     activation,
     arithmetic,
     attention,
+    choice,
+    complex_number,
     convolution,
     elementary,
+    joining,
     linear,
     loss,
     norm,
+    pooling,
     ordering,
     rearrangement,
     reduction,
+    scattering,
     selection,
+    special_function,
+    trigonometry,
 )
 
 CASES: dict[str, Case] = {name: case for file in _FILES for name, case in file.CASES.items()}

@@ -17,6 +17,12 @@ from shardwise.backend.kernels.embedding import embedding_backward
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
 from shardwise.backend.kernels.optimizer import adamw_
+from shardwise.backend.kernels.pooling import (
+    average_backward,
+    average_forward,
+    maximum_backward,
+    maximum_forward,
+)
 from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
 from shardwise.backend.kernels.scatter import scatter_rows
 from shardwise.backend.kernels.softmax import (
@@ -33,6 +39,7 @@ KERNELS = (
     *(erf, gelu_forward, gelu_backward, gelu_tanh_forward, gelu_tanh_backward),
     *(layer_norm_forward, layer_norm_backward),
     *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),
+    *(average_forward, average_backward, maximum_forward, maximum_backward),
     *(attention_forward, attention_backward),
     *(cross_entropy_forward, cross_entropy_backward),
     *(dropout_forward, dropout_backward),

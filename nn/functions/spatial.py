@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.tensor import Tensor
 
-__all__ = ["Sizes", "batched", "per_dim"]
+__all__ = ["Sizes", "batched", "per_dim", "windows_along"]
 
 Sizes = int | Sequence[int]
 """One integer for all spatial dims, or one for each."""
@@ -62,3 +62,38 @@ def batched(op: str, input: Tensor, ndim: int) -> tuple[Tensor, bool]:
     raise ShapeError(
         f"{op}: input must have shape (batch, channels, {names}) or (channels, {names}), got {input.shape}"
     )
+
+
+def windows_along(
+    op: str,
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
+) -> tuple[int, ...]:
+    """Return how many windows there are along each dim.
+
+    Raises
+    ------
+    ArgumentError
+        There is more padding than half of the kernel, so that a window could see nothing else.
+    ShapeError
+        A dim has no room for one window.
+    """
+    if any(2 * p > k for p, k in zip(padding, kernel, strict=True)):
+        raise ArgumentError(f"{op}: padding must be at most half of the kernel {kernel}, got {padding}")
+    counts = []
+    for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True):
+        room = n + 2 * p - d * (k - 1) - 1
+        count = (room + (s - 1 if ceil_mode else 0)) // s + 1
+        if ceil_mode and (count - 1) * s >= n + p:  # it would start behind the input
+            count -= 1
+        counts.append(count)
+    if min(counts) < 1 or min(size) < 1:
+        raise ShapeError(
+            f"{op}: windows of {kernel} with dilation {dilation} do not fit into an input of {size} with "
+            f"padding {padding}"
+        )
+    return tuple(counts)

@@ -30,7 +30,10 @@ CASES: dict[str, Case] = {
     ),
     "conv1d no images": (F.conv1d, (make(0, 2, 5), make(3, 2, 3), make(3))),
     "conv1d by itself": (lambda x: F.conv1d(x, x, padding=2), (make(2, 2, 3),)),
-    "conv1d turned": (lambda x, w: F.conv1d(x.transpose(1, 2), w.transpose(0, 1)), (make(2, 5, 2), make(2, 3, 3))),
+    "conv1d turned": (
+        lambda x, w: F.conv1d(x.transpose(1, 2), w.transpose(0, 1)),
+        (make(2, 5, 2), make(2, 3, 3)),
+    ),
     "conv1d complex": (
         lambda x, w, b: F.conv1d(x, w, b, padding=1),
         (twisted(1, 2, 4), twisted(2, 2, 3), twisted(2)),

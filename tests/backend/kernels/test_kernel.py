@@ -192,6 +192,7 @@ def test_results_are_arrays_even_without_dims() -> None:
 
 M, V, H = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.ones((1, 4, 2), np.float32)
 LABELS, ROWS = np.array([0, 2]), np.ones(2, np.float32)
+PAIRS = ((range(2),),)
 ARGUMENTS: dict[str, tuple[object, ...]] = {
     "erf": (M,),
     "gelu_forward": (M,),
@@ -219,6 +220,10 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "add_windows_": (H.copy(), np.ones((4, 1, 1, 2), np.float32), (1,), (0,), (1,)),
     "depthwise_forward": (H, np.ones((4, 1, 1), np.float32), (2,), (1,), (0,), (1,)),
     "depthwise_input": (H, np.ones((4, 1, 1), np.float32), 4, (2,), (1,), (0,), (1,)),
+    "average_forward": (H, PAIRS, ((2,),)),
+    "average_backward": (H[..., :1], PAIRS, ((2,),), (2,)),
+    "maximum_forward": (H, PAIRS),
+    "maximum_backward": (H[..., :1], np.zeros((1, 4, 1), np.int64), (2,)),
     "depthwise_weight": (H, H, (1,), (1,), (0,), (1,)),
 }
 
