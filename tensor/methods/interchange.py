@@ -12,7 +12,7 @@ from shardwise.backend.dlpack import dlpack_device, to_dlpack
 from shardwise.backend.errors import AutogradError, DTypeError, ShapeError
 from shardwise.backend.select import backend_of
 from shardwise.tensor.methods.carrier import Carrier
-from shardwise.tensor.ops import view
+from shardwise.tensor.ops import rounding, view
 from shardwise.tensor.protocol import apply_function, apply_special
 from shardwise.tensor.ufunc import apply_ufunc
 
@@ -129,6 +129,10 @@ class Interchange(Carrier):
 
     def __complex__(self) -> complex:
         return complex(self.item())
+
+    def __round__(self, ndigits: int | None = None) -> Self:
+        """Return the values rounded, half to even; a tensor, also without `ndigits`."""
+        return rounding.Round.apply(self, decimals=ndigits or 0)
 
     def __index__(self) -> int:
         if self.data.dtype.kind not in "iub":

@@ -326,6 +326,27 @@ def test_cotangents_and_tangents_that_do_not_fit() -> None:
         jvp(np.sin, (X,), (1.0,))
 
 
+# ---- complex numbers, in PyTorch's convention
+
+Z = np.array([1.0 + 2.0j, -0.5 + 0.3j])
+
+
+def test_complex_gradients_point_uphill() -> None:
+    np.testing.assert_allclose(grad(lambda z: np.real(z * np.conjugate(z)).sum())(Z), 2.0 * Z, rtol=1e-14)
+    np.testing.assert_allclose(grad(lambda z: np.real(z * z * z).sum())(Z), np.conj(3.0 * Z**2), rtol=1e-14)
+    one = grad(lambda z: np.imag(z * z))(1 + 2j)
+    assert (one.dtype, one.shape, complex(one)) == (np.complex64, (), np.conj(-1j * 2.0 * (1 + 2j)).item())
+
+
+def test_products_of_holomorphic_functions() -> None:
+    t = np.array([0.3 - 1.0j, 2.0j])
+    value, derivative = jvp(lambda z: z * z * z, (Z,), (t,))
+    np.testing.assert_allclose(value, Z**3, rtol=1e-14)
+    np.testing.assert_allclose(derivative, 3.0 * Z**2 * t, rtol=1e-14)
+    (gradient,) = vjp(lambda z: z * z * z, Z)[1](t)
+    np.testing.assert_allclose(gradient, np.conj(3.0 * Z**2) * t, rtol=1e-14)
+
+
 # ---- jacobian and hessian
 
 

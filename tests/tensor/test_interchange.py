@@ -158,6 +158,14 @@ def test_numbers() -> None:
     assert (range(10)[sw.tensor(3)], "abc"[sw.tensor(True)]) == (3, "b")
 
 
+def test_rounding() -> None:
+    x = sw.tensor([1.25, 2.5, -0.75], requires_grad=True)
+    assert (round(x).tolist(), round(x, 1).tolist()) == (
+        [1.0, 2.0, -1.0],
+        [np.float32(1.2), 2.5, np.float32(-0.8)],
+    )
+
+
 def test_membership() -> None:
     x = sw.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     assert 3 in x
