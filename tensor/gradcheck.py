@@ -53,29 +53,11 @@ def gradcheck(
     DTypeError
         An input is not in double precision.
     """
-    checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
-    if not checked:
-        raise AutogradError("gradcheck needs at least one input that requires grad")
-    for i in checked:
-        if inputs[i].dtype not in (np.float64, np.complex128):
-            raise DTypeError(
-                "gradcheck needs float64 or complex128 to tell errors from rounding; "
-                f"input {i} is {inputs[i].dtype}"
-            )
+    _checked(inputs)
     with enable_grad():
-        outputs = _tuple(function(*inputs))
-        if not any(output.requires_grad for output in outputs):
+        if not any(output.requires_grad for output in _tuple(function(*inputs))):
             raise AutogradError("gradcheck needs at least one output that requires grad, and there is none")
-        for o, output in enumerate(outputs):
-            if not output.requires_grad:
-                continue
-            analytic = _jacobian_by_backward(output, [inputs[i] for i in checked])
-            for i, jacobian in zip(checked, analytic, strict=True):
-                numeric = _jacobian_by_differences(function, inputs, i, o, eps)
-                with no_grad():
-                    wrong = ~np.isclose(jacobian, numeric, rtol=rtol, atol=atol)
-                if wrong.any():
-                    raise AutogradError(_difference(jacobian, numeric, wrong, i, o, inputs[i], output))
+    _check(function, inputs, eps, atol, rtol)
     return True
 
 
@@ -98,7 +80,7 @@ def gradgradcheck(
         For the random gradients that are sent into the outputs.
     """
     rng = np.random.default_rng(seed)
-    checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    checked = _checked(inputs)
     outputs = [o for o in _tuple(function(*inputs)) if o.requires_grad]
     seeds = [Tensor(_random(rng, o.shape, o.dtype), True) for o in outputs]
 
@@ -107,7 +89,36 @@ def gradgradcheck(
         results = [o for o in _tuple(function(*values)) if o.requires_grad]
         return grad(results, [values[i] for i in checked], weights, create_graph=True)
 
-    return gradcheck(first, [*inputs, *seeds], eps=eps, atol=atol, rtol=rtol)
+    _check(first, [*inputs, *seeds], eps, atol, rtol)  # which may be constant: then it has nothing to check
+    return True
+
+
+def _checked(inputs: Sequence[Any]) -> list[int]:
+    checked = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    if not checked:
+        raise AutogradError("gradcheck needs at least one input that requires grad")
+    for i in checked:
+        if inputs[i].dtype not in (np.float64, np.complex128):
+            raise DTypeError(
+                "gradcheck needs float64 or complex128 to tell errors from rounding; "
+                f"input {i} is {inputs[i].dtype}"
+            )
+    return checked
+
+
+def _check(function: Callable[..., Any], inputs: Sequence[Any], eps: float, atol: float, rtol: float) -> None:
+    checked = _checked(inputs)
+    with enable_grad():
+        for o, output in enumerate(_tuple(function(*inputs))):
+            if not output.requires_grad:
+                continue
+            analytic = _jacobian_by_backward(output, [inputs[i] for i in checked])
+            for i, jacobian in zip(checked, analytic, strict=True):
+                numeric = _jacobian_by_differences(function, inputs, i, o, eps)
+                with no_grad():
+                    wrong = ~np.isclose(jacobian, numeric, rtol=rtol, atol=atol)
+                if wrong.any():
+                    raise AutogradError(_difference(jacobian, numeric, wrong, i, o, inputs[i], output))
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

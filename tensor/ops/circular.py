@@ -98,8 +98,10 @@ class Arccos(Function):
 
 def _cosine_of_arcsine(a: Array) -> Array:
     """``sqrt(1 - a * a)``, without the digits that the square would lose near 1."""
-    if a.dtype.kind == "c":  # each root has its cut where the arcsine has one of its two
-        return np.sqrt(1.0 - a) * np.sqrt(1.0 + a)
+    if a.dtype.kind == "c":
+        # Each root has its cut where the arcsine has one of its two. Subtracted, a real number leaves the
+        # sign of an imaginary zero alone, which tells the side of the cut.
+        return np.sqrt(-(a - 1.0)) * np.sqrt(a - (-1.0))
     return np.sqrt((1.0 - a) * (1.0 + a))
 
 

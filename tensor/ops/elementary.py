@@ -236,8 +236,12 @@ class XLogY(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         nothing = _nothing(a, b)
-        da = np.where(nothing, 0.0, g * weak(np.log, b)) if ctx.need[0] else None
-        return da, np.where(nothing, 0.0, g * (a / b)) if ctx.need[1] else None
+        da = db = None
+        if ctx.need[0]:
+            da = np.where(np.logical_and(nothing, b <= 0), 0.0, g * weak(np.log, b))
+        if ctx.need[1]:
+            db = np.where(nothing, 0.0, g * (a / b))
+        return da, db
 
 
 class XLog1pY(Function):
@@ -256,8 +260,12 @@ class XLog1pY(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         nothing = _nothing(a, b)
-        da = np.where(nothing, 0.0, g * weak(np.log1p, b)) if ctx.need[0] else None
-        return da, np.where(nothing, 0.0, g * (a / (1.0 + b))) if ctx.need[1] else None
+        da = db = None
+        if ctx.need[0]:
+            da = np.where(np.logical_and(nothing, b <= -1), 0.0, g * weak(np.log1p, b))
+        if ctx.need[1]:
+            db = np.where(nothing, 0.0, g * (a / (1.0 + b)))
+        return da, db
 
 
 def _nothing(a: Array, b: Array) -> Array:

@@ -71,8 +71,9 @@ class Arcsinh(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         a = conj(a)
-        if a.dtype.kind == "c":  # each root has its cut where the inverse has one of its two
-            return (g / (np.sqrt(1.0 + 1j * a) * np.sqrt(1.0 - 1j * a)),)
+        if a.dtype.kind == "c":
+            # Subtracted, a real number leaves the sign of an imaginary zero: the side of the cut.
+            return (g / np.sqrt(a * a - (-1.0)),)
         return (g / np.hypot(a, 1.0),)
 
 
@@ -91,7 +92,7 @@ class Arccosh(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         a = conj(a)
-        return (g / (np.sqrt(a - 1.0) * np.sqrt(a + 1.0)),)
+        return (g / (np.sqrt(a - 1.0) * np.sqrt(a - (-1.0))),)  # see Arcsinh
 
 
 class Arctanh(Function):

@@ -126,7 +126,8 @@ class Angle(Function):
         ctx.save(a)
         if a.dtype.kind == "c":
             return np.arctan2(np.imag(a), np.real(a))
-        return np.where(np.isnan(a), 1.0 * a, np.where(a < 0, math.pi, 0.0 * (a == a)))
+        floating = 1.0 * a
+        return np.where(np.isnan(a), floating, np.where(a < 0, math.pi, np.zeros_like(floating)))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
