@@ -10,6 +10,7 @@ import numpy as np
 
 from shardwise.backend.array import Shape
 from shardwise.backend.errors import DataDependentShapeError, IndexRangeError, ShapeError
+from shardwise.backend.source import source_line
 
 __all__ = ["indexed_shape"]
 
@@ -145,6 +146,6 @@ def _check_range(item: int | _IndexArray, dim: int, shape: Shape) -> None:
 
 def _mask_error() -> DataDependentShapeError:
     return DataDependentShapeError(
-        "indexing with a boolean mask: how many elements it selects depends on its data, which a "
-        "ShapeArray does not hold. Use numpy.where(mask, x, 0.0), whose shape is known."
+        f"indexing with a boolean mask at {source_line()}: how many elements it selects depends on its data, "
+        "which a ShapeArray does not hold. Use numpy.where(mask, x, 0.0), whose shape is known."
     )

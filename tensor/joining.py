@@ -1,31 +1,149 @@
-"""Functions of several tensors."""
+"""Functions that join tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
 
 from shardwise.backend.errors import ShapeError
-from shardwise.tensor.methods.carrier import Operand
-from shardwise.tensor.ops import arithmetic, joining
-from shardwise.tensor.tensor import Tensor
+from shardwise.tensor.dim import counted_dim
+from shardwise.tensor.methods.carrier import Carrier, Operand
+from shardwise.tensor.ops import arithmetic, joining, padding, view
 
-__all__ = ["cat", "stack", "where"]
+__all__ = [
+    "block_diag", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack",
+    "standing", "vstack", "where",
+]  # fmt: skip
 
-
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Return tensors joined along an existing dim; their other sizes must agree."""
-    if not tensors:
-        raise ShapeError("cat needs at least one tensor")
-    return joining.Cat.apply(*tensors, dim=dim)
+T = TypeVar("T", bound=Carrier)
 
 
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def cat(tensors: Sequence[T], dim: int = 0) -> T:
+    """Return tensors joined along an existing dim; their other sizes must agree.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        As in PyTorch, those of shape ``(0,)`` are left out beside others that have more dims.
+    dim : int, default 0
+
+    Raises
+    ------
+    ShapeError
+        Their shapes differ in other dims, or there are none.
+    """
+    return _joined("cat", tensors, dim)
+
+
+def concat(tensors: Sequence[T], dim: int = 0) -> T:
+    """Return tensors joined along an existing dim; the same as `cat`."""
+    return _joined("concat", tensors, dim)
+
+
+def concatenate(tensors: Sequence[T], axis: int = 0) -> T:
+    """Return tensors joined along an existing dim; NumPy's name for `cat`."""
+    return _joined("concatenate", tensors, axis)
+
+
+def _joined(op: str, tensors: Sequence[T], dim: int) -> T:
+    parts: list[Any] = [_array(part) for part in tensors]
+    if not parts:
+        raise ShapeError(f"{op} needs at least one tensor")
+    if any(part.shape != (0,) for part in parts):
+        ndim = max(len(part.shape) for part in parts)
+        parts = [part for part in parts if ndim == 1 or part.shape != (0,)]
+    shape = parts[0].shape
+    if not shape:
+        raise ShapeError(f"{op}: tensors without dims have none to be joined along; use stack()")
+    at = counted_dim(op, dim, len(shape))
+    for part in parts[1:]:
+        theirs = part.shape
+        if len(theirs) != len(shape) or theirs[:at] + theirs[at + 1 :] != shape[:at] + shape[at + 1 :]:
+            raise ShapeError(f"{op}: shapes {shape} and {theirs} differ in other dims than {at}")
+    joined: T = joining.Cat.apply(*parts, dim=at)
+    return joined
+
+
+def stack(tensors: Sequence[T], dim: int = 0) -> T:
     """Return tensors of one shape joined along a new dim."""
-    if not tensors:
+    parts: list[Any] = [_array(part) for part in tensors]
+    if not parts:
         raise ShapeError("stack needs at least one tensor")
-    return joining.Stack.apply(*tensors, dim=dim)
+    for part in parts[1:]:
+        if part.shape != parts[0].shape:
+            raise ShapeError(f"stack: shapes {parts[0].shape} and {part.shape} differ; wanted one shape")
+    joined: T = joining.Stack.apply(*parts, dim=counted_dim("stack", dim, len(parts[0].shape) + 1))
+    return joined
 
 
-def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
+def hstack(tensors: Sequence[T]) -> T:
+    """Return tensors joined along the second dim, or the first where they have only one."""
+    parts = [standing(part, 1) for part in tensors]
+    return _joined("hstack", parts, 0 if parts and np.ndim(parts[0].data) == 1 else 1)
+
+
+def vstack(tensors: Sequence[T]) -> T:
+    """Return tensors joined along the first dim; vectors count as rows."""
+    return _joined("vstack", [standing(part, 2) for part in tensors], 0)
+
+
+def row_stack(tensors: Sequence[T]) -> T:
+    """Return tensors joined along the first dim; the same as `vstack`."""
+    return vstack(tensors)
+
+
+def dstack(tensors: Sequence[T]) -> T:
+    """Return tensors joined along the third dim, which is added where it lacks."""
+    return _joined("dstack", [standing(part, 3) for part in tensors], 2)
+
+
+def column_stack(tensors: Sequence[T]) -> T:
+    """Return tensors joined along the second dim; vectors count as columns."""
+    return _joined("column_stack", [_column(part) for part in tensors], 1)
+
+
+def _column(part: T) -> T:
+    given: Any = _array(part)
+    column: T = given if len(given.shape) > 1 else view.Reshape.apply(given, shape=(len(given), 1))
+    return column
+
+
+def standing(part: T, ndim: int) -> T:
+    """Return an operand with dims of size one added until it has `ndim` (of at most 3).
+
+    A vector becomes a row, and a matrix gets a third dim at the end.
+    """
+    given: Any = _array(part)
+    shape = given.shape
+    grown = shape
+    if len(shape) < ndim:
+        grown = {0: (1,) * ndim, 1: (1, *shape, 1)[:ndim] if ndim > 1 else shape, 2: (*shape, 1)}[len(shape)]
+    result: T = given if grown == shape else view.Reshape.apply(given, shape=grown)
+    return result
+
+
+def block_diag(*tensors: T) -> T:
+    """Return a matrix with tensors of at most two dims along its diagonal; vectors count as rows."""
+    blocks: list[Any] = [standing(part, 2) for part in tensors]
+    if not blocks or any(len(block.shape) > 2 for block in blocks):
+        shapes = [tuple(block.shape) for block in blocks]
+        raise ShapeError(f"block_diag: wanted tensors of at most two dims, got the shapes {shapes}")
+    total, left = sum(block.shape[1] for block in blocks), 0
+    rows: list[T] = []
+    for block in blocks:
+        right = total - left - block.shape[1]
+        rows.append(padding.Pad.apply(block, pads=((0, 0), (left, right))))
+        left += block.shape[1]
+    return _joined("block_diag", rows, 0)
+
+
+def where(condition: T, a: Operand, b: Operand) -> T:
     """Return `a` where `condition` is true and `b` elsewhere; all three broadcast."""
     return arithmetic.Where.apply(condition, a, b)
+
+
+def _array(part: Any) -> Any:
+    """Return an operand as something that has a shape."""
+    return part if hasattr(part, "shape") else np.asarray(part)

@@ -12,7 +12,7 @@ from shardwise.backend.errors import ArgumentError, IndexRangeError, ShapeError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Carrier
 from shardwise.tensor.ops import index as indexing
-from shardwise.tensor.ops import triangle, view, window
+from shardwise.tensor.ops import sliding, triangle, view
 
 __all__ = ["Splitting"]
 
@@ -152,4 +152,4 @@ class Splitting(Carrier):
                 f"unfold: windows of {size}, {step} apart, do not fit dim {dim} of shape {shape}; wanted a "
                 f"size of at most {length} and a step of at least 1"
             )
-        return window.Unfold.apply(self, dim=dim, size=size, step=step)
+        return sliding.Slide.apply(self, dim=dim, size=size, step=step)

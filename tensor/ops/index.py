@@ -48,7 +48,8 @@ class Slice(Function):
     def forward(ctx: Context, a: Array, index: Any) -> Array:
         ctx.shape, ctx.index = a.shape, index
         # "..." keeps a result without dims an array that looks at the memory
-        return a[index if Ellipsis in index else (*index, ...)] if type(index) is tuple else a[index, ...]
+        key = index if type(index) is tuple else (index,)
+        return a[key if Ellipsis in key else (*key, ...)]
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:

@@ -77,7 +77,10 @@ def test_take(shape: tuple[int, ...], index: np.ndarray, axis: int | None) -> No
 
 @pytest.mark.parametrize("mask", [ShapeArray((3,), bool), np.ones(3, bool), True, [True, False, True]])
 def test_masks_are_errors(mask: object) -> None:
-    with pytest.raises(DataDependentShapeError, match=r"^indexing with a boolean mask: how many elements"):
+    with pytest.raises(
+        DataDependentShapeError,
+        match=r"^indexing with a boolean mask at \S+:\d+: how many",
+    ):
         ShapeArray((3,))[mask]
     with pytest.raises(DataDependentShapeError, match=r"^indexing with a boolean mask"):
         ShapeArray((2, 3))[:, mask]

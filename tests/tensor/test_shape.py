@@ -13,7 +13,10 @@ from shardwise.backend import ShapeArray
 from shardwise.errors import DataDependentShapeError
 from shardwise.tensor import Tensor, grad
 
-DATA_DEPENDENT = {"index booleans"}
+DATA_DEPENDENT = {
+    *("index booleans", "index booleans and integers", "index booleans along a dim", "index one boolean"),
+    *("masked_select", "assign a mask", "assign a mask, one value"),
+}
 
 
 def hollow(value: Any) -> Any:
@@ -38,6 +41,14 @@ def test_shapes_are_those_of_the_real_run(name: str) -> None:
     for leaf, gradient in zip(leaves, grad(outs, leaves, [Tensor(s) for s in seeds]), strict=True):  # type: ignore[arg-type]
         assert isinstance(gradient.data, ShapeArray)
         assert (gradient.shape, gradient.dtype) == (leaf.shape, leaf.dtype)
+
+
+@pytest.mark.parametrize("name", sorted(DATA_DEPENDENT))
+def test_what_only_data_could_tell_names_the_line(name: str) -> None:
+    function, inputs = CASES[name]
+    leaves = list(map(hollow, inputs))
+    with pytest.raises(DataDependentShapeError, match=r" at .*tests/(cases|tensor)/\w+\.py:\d+"):
+        grad(function(*leaves).sum(), leaves)
 
 
 def test_a_mask_without_data_has_no_shape_to_give() -> None:
