@@ -44,8 +44,12 @@ def _row_by_row(ordered: Array, values: Array, right: bool) -> Array:
     for _ in range(count.bit_length()):
         middle = (low + high) // 2
         at = np.take_along_axis(ordered, np.minimum(middle, count - 1), axis=-1)
-        # Negated, so that NaN goes behind all others.
-        behind = np.logical_not(values < at if right else at >= values) & (low < high)
+        # NaN goes behind all others, as in NumPy's own search.
+        if right:
+            behind = (at <= values) | (values != values)
+        else:
+            behind = (at < values) | ((values != values) & (at == at))
+        behind = behind & (low < high)
         low, high = np.where(behind, middle + 1, low), np.where(behind, high, middle)
     return low
 
