@@ -3,18 +3,12 @@
 from shardwise.tensor import calling as calling  # makes the package itself callable
 from shardwise.tensor import random
 from shardwise.tensor.autograd import WeightGradients, backward, backward_inputs, grad
+from shardwise.tensor.constant import empty, full, full_like, ones, ones_like, zeros, zeros_like
 from shardwise.tensor.creation import (
     arange,
     as_tensor,
-    empty,
     from_numpy,
-    full,
-    full_like,
-    ones,
-    ones_like,
     tensor,
-    zeros,
-    zeros_like,
 )
 from shardwise.tensor.engine import GraphTask, current_task
 from shardwise.tensor.function import Context, Function

@@ -16,20 +16,15 @@ from shardwise.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.tensor import gradcheck, gradgradcheck
 from shardwise.tensor.complex import complex as as_complex
 from shardwise.tensor.complex import polar
+from shardwise.tensor.constant import empty, empty_like, full, full_like, ones_like, zeros_like
 from shardwise.tensor.creation import (
     arange,
     as_tensor,
     asarray,
-    empty,
-    empty_like,
     eye,
-    full,
-    full_like,
     linspace,
     logspace,
-    ones_like,
     scalar_tensor,
-    zeros_like,
 )
 from shardwise.tensor.sampling import rand, randn
 
