@@ -67,6 +67,9 @@ class Div(Function):
         return a / b
 
     @staticmethod
+    @np.errstate(
+        divide="ignore", invalid="ignore", over="ignore"
+    )  # the forward has said what there is to say
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         # Divided twice: the square of b would overflow, or vanish, halfway through the range of floats.
