@@ -28,13 +28,42 @@ from shardwise.nn.layers.adaptive_pooling import (
 )
 from shardwise.nn.layers.attention import MultiheadAttention
 from shardwise.nn.layers.average_pooling import AvgPool1d, AvgPool2d, AvgPool3d, LPPool1d, LPPool2d, LPPool3d
+from shardwise.nn.layers.classification import (
+    CrossEntropyLoss,
+    CTCLoss,
+    NLLLoss,
+)
 from shardwise.nn.layers.convolution import Conv1d, Conv2d, Conv3d
 from shardwise.nn.layers.convolution_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from shardwise.nn.layers.dropout import Dropout
+from shardwise.nn.layers.distance import (
+    CosineSimilarity,
+    PairwiseDistance,
+)
+from shardwise.nn.layers.dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from shardwise.nn.layers.embedding import Embedding, EmbeddingBag
 from shardwise.nn.layers.gate import GLU, SwiGLU
+from shardwise.nn.layers.likelihood import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    GaussianNLLLoss,
+    KLDivLoss,
+    PoissonNLLLoss,
+)
 from shardwise.nn.layers.linear import Bilinear, Linear
-from shardwise.nn.layers.loss import CrossEntropyLoss, MSELoss
+from shardwise.nn.layers.margin import (
+    HingeEmbeddingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    SoftMarginLoss,
+)
 from shardwise.nn.layers.max_pooling import (
     MaxPool1d,
     MaxPool2d,
@@ -42,6 +71,12 @@ from shardwise.nn.layers.max_pooling import (
     MaxUnpool1d,
     MaxUnpool2d,
     MaxUnpool3d,
+)
+from shardwise.nn.layers.metric import (
+    CosineEmbeddingLoss,
+    MarginRankingLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
 )
 from shardwise.nn.layers.norm import LayerNorm
 from shardwise.nn.layers.padding import (
@@ -73,6 +108,17 @@ from shardwise.nn.layers.rectifier import (
     RReLU,
     Threshold,
 )
+from shardwise.nn.layers.regression import (
+    HuberLoss,
+    L1Loss,
+    MSELoss,
+    SmoothL1Loss,
+)
+from shardwise.nn.layers.shape import (
+    Flatten,
+    Identity,
+    Unflatten,
+)
 from shardwise.nn.layers.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from shardwise.nn.layers.transformer import Transformer, TransformerDecoder, TransformerEncoder
 from shardwise.nn.layers.transformer_layer import TransformerDecoderLayer, TransformerEncoderLayer
@@ -94,10 +140,14 @@ __all__ = [
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
+    "AlphaDropout",
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "BCELoss",
+    "BCEWithLogitsLoss",
     "Bilinear",
+    "CTCLoss",
     "CircularPad1d",
     "CircularPad2d",
     "CircularPad3d",
@@ -110,15 +160,28 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "CosineEmbeddingLoss",
+    "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "Embedding",
     "EmbeddingBag",
+    "FeatureAlphaDropout",
+    "Flatten",
     "Fold",
+    "GaussianNLLLoss",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "Identity",
+    "KLDivLoss",
+    "L1Loss",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
@@ -128,6 +191,7 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
@@ -138,11 +202,17 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "MultiheadAttention",
+    "NLLLoss",
     "PReLU",
+    "PairwiseDistance",
     "Parameter",
     "ParameterDict",
     "ParameterList",
+    "PoissonNLLLoss",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -155,6 +225,8 @@ __all__ = [
     "Sequential",
     "SiLU",
     "Sigmoid",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
     "Softmax",
     "Softmax2d",
     "Softmin",
@@ -170,6 +242,9 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+    "Unflatten",
     "Unfold",
     "ZeroPad1d",
     "ZeroPad2d",

@@ -34,7 +34,10 @@ from shardwise.nn.functions.average_pooling import (
     lp_pool2d,
     lp_pool3d,
 )
-from shardwise.nn.functions.classification import cross_entropy, nll_loss
+from shardwise.nn.functions.classification import (
+    cross_entropy,
+    nll_loss,
+)
 from shardwise.nn.functions.convolution import (
     conv1d,
     conv2d,
@@ -43,7 +46,22 @@ from shardwise.nn.functions.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from shardwise.nn.functions.dropout import dropout
+from shardwise.nn.functions.ctc import (
+    ctc_loss,
+)
+from shardwise.nn.functions.distance import (
+    cosine_similarity,
+    normalize,
+    pairwise_distance,
+)
+from shardwise.nn.functions.dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
 from shardwise.nn.functions.embedding import BagMode, embedding, embedding_bag
 from shardwise.nn.functions.encoding import one_hot
 from shardwise.nn.functions.gate import glu, swiglu
@@ -55,8 +73,21 @@ from shardwise.nn.functions.likelihood import (
     poisson_nll_loss,
 )
 from shardwise.nn.functions.linear import bilinear, linear
+from shardwise.nn.functions.margin import (
+    hinge_embedding_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+)
 from shardwise.nn.functions.max_pooling import max_pool1d, max_pool2d, max_pool3d
 from shardwise.nn.functions.max_unpooling import max_unpool1d, max_unpool2d, max_unpool3d
+from shardwise.nn.functions.metric import (
+    cosine_embedding_loss,
+    margin_ranking_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from shardwise.nn.functions.norm import layer_norm
 from shardwise.nn.functions.padding import PadMode, pad
 from shardwise.nn.functions.rectifier import (
@@ -86,6 +117,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -99,11 +131,18 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
     "embedding",
     "embedding_bag",
+    "feature_alpha_dropout",
     "fold",
     "gaussian_nll_loss",
     "gelu",
@@ -113,6 +152,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hinge_embedding_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
@@ -124,6 +164,7 @@ __all__ = [
     "lp_pool1d",
     "lp_pool2d",
     "lp_pool3d",
+    "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
@@ -132,9 +173,14 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
+    "normalize",
     "one_hot",
     "pad",
+    "pairwise_distance",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -145,6 +191,7 @@ __all__ = [
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -154,5 +201,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "unfold",
 ]  # fmt: skip

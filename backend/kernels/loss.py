@@ -41,7 +41,7 @@ def check_labels(logits: Array, target: Array, ignore_index: int) -> None:
     check_classes("cross_entropy", target, logits.shape[1], ignore_index)
 
 
-def check_classes(op: str, target: Array, classes: int, ignore_index: int) -> None:
+def check_classes(op: str, target: Array, classes: int, ignore_index: int | None = None) -> None:
     """Raise if a label is neither in ``[0, classes)`` nor `ignore_index`; on the CPU only.
 
     Parameters
@@ -49,7 +49,8 @@ def check_classes(op: str, target: Array, classes: int, ignore_index: int) -> No
     op : str
         For the message.
     target : integer array, any shape
-    classes, ignore_index : int
+    classes : int
+    ignore_index : int, optional
 
     Raises
     ------
@@ -58,13 +59,16 @@ def check_classes(op: str, target: Array, classes: int, ignore_index: int) -> No
     """
     if type(target) is not np.ndarray:
         return
-    wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
+    wrong = (target < 0) | (target >= classes)
+    if ignore_index is not None:
+        wrong &= target != ignore_index
     if wrong.any():
+        rest = "." if ignore_index is None else f", or ignore_index={ignore_index}."
         place = np.unravel_index(int(np.argmax(wrong)), target.shape)
         where = f"[{', '.join(str(int(i)) for i in place)}]" if place else ""
         raise IndexRangeError(
             f"{op}: target{where} is {int(target[place])}, and the logits have {classes} classes: "
-            f"wanted 0 to {classes - 1}, or ignore_index={ignore_index}."
+            f"wanted 0 to {classes - 1}{rest}"
         )
 
 

@@ -81,7 +81,7 @@ def test_refused() -> None:
             f"dropout: p must be a probability between 0 and 1, got {p}"
         )
     assert message(DTypeError, lambda: F.dropout(sw.tensor([1, 2]))) == (
-        "dropout: wanted floating tensors of one dtype, got x int64; cast the data with astype(), or the "
+        "dropout: wanted floating tensors of one dtype, got input int64; cast the data with astype(), or the "
         "module "
         "with to()"
     )
