@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
 
 from shardwise.tensor.methods.carrier import Carrier, Operand
-from shardwise.tensor.ops import product
+from shardwise.tensor.ops import (
+    cross,
+    determinant,
+    factorization,
+    inverse,
+    matrix_function,
+    product,
+    singular,
+)
 
 __all__ = ["LinearAlgebra"]
 
@@ -75,4 +85,82 @@ class LinearAlgebra(Carrier):
     def addbmm(self, batch1: Operand, batch2: Operand, *, beta: complex = 1, alpha: complex = 1) -> Self:
         """Return ``beta * self`` plus `alpha` times the sum of ``bmm(batch1, batch2)`` over the batch."""
         result: Self = product.addbmm(self, batch1, batch2, beta, alpha)
+        return result
+
+    # ---- square matrices
+
+    def inverse(self) -> Self:
+        """Return the inverses of square matrices."""
+        return inverse.Inv.apply(self)
+
+    def det(self) -> Self:
+        """Return the determinants of square matrices; gradients also of singular ones."""
+        return determinant.Det.apply(self)
+
+    def logdet(self) -> Self:
+        """Return the logarithms of determinants: NaN for negative ones, -inf for singular matrices."""
+        result: Self = determinant.logdet(self)
+        return result
+
+    def slogdet(self) -> tuple[Self, Self]:
+        """Return the signs of determinants, and the logarithms of their absolute values."""
+        parts: Any = determinant.SlogDet.apply(self)
+        sign, logabsdet = parts
+        return sign, logabsdet
+
+    def matrix_power(self, n: int) -> Self:
+        """Return square matrices to the power of an integer; negative ones take the inverse."""
+        result: Self = matrix_function.matrix_power(self, n)
+        return result
+
+    def matrix_exp(self) -> Self:
+        """Return the exponentials of square matrices."""
+        return matrix_function.MatrixExp.apply(self)
+
+    # ---- factors
+
+    def cholesky(self, upper: bool = False) -> Self:
+        """Return the triangular factors L of positive-definite matrices ``L @ L^H``, or ``L^H``."""
+        return factorization.Cholesky.apply(self, upper=upper)
+
+    def cholesky_solve(self, L: Operand, upper: bool = False) -> Self:
+        """Return the X with ``A @ X = self``, given the Cholesky factor of A."""
+        result: Self = factorization.cholesky_solve(self, L, upper)
+        return result
+
+    def cholesky_inverse(self, upper: bool = False) -> Self:
+        """Return the inverses of the matrices whose Cholesky factors these are."""
+        n, dtype = self.data.shape[-1], self.data.dtype
+        identity: Any = np.eye(n, dtype=dtype, like=self.data)
+        result: Self = factorization.cholesky_solve(identity, self, upper)
+        return result
+
+    def qr(self, some: bool = True) -> tuple[Self, Self]:
+        """Return orthonormal columns Q and an upper triangle R with the product ``Q @ R``."""
+        parts: Any = factorization.QR.apply(self, mode="reduced" if some else "complete")
+        q, r = parts
+        return q, r
+
+    def svd(self, some: bool = True, compute_uv: bool = True) -> tuple[Self, Self, Self]:
+        """Return U, S and V with ``self = U @ diag(S) @ V^H``; ``linalg.svd`` gives V^H instead.
+
+        Without `compute_uv` U and V are zeros.
+        """
+        if compute_uv:
+            parts: Any = singular.SVD.apply(self, full_matrices=not some)
+            left, s, right = parts
+            return left, s, np.conjugate(np.swapaxes(right, -1, -2))
+        *batch, m, n = self.data.shape
+        like: Any = self
+        u: Any = np.zeros_like(like, shape=(*batch, m, m))
+        v: Any = np.zeros_like(like, shape=(*batch, n, n))
+        return u, singular.SingularValues.apply(self), v
+
+    def pinverse(self, rcond: complex = 1e-15) -> Self:
+        """Return the pseudo-inverses of matrices; values up to `rcond` times the largest count as zero."""
+        return singular.Pinv.apply(self, rtol=rcond)
+
+    def cross(self, other: Operand, dim: int | None = None) -> Self:
+        """Return the cross products along `dim`, of size three; the first such dim if it is not given."""
+        result: Self = cross.cross(self, other, dim)
         return result
