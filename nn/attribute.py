@@ -81,16 +81,16 @@ class Attributes:
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """Add a parameter, or the place of one."""
-        self.check_part(name, parameter, Parameter)
+        self._check_part(name, parameter, Parameter)
         self._parameters[name] = parameter
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is part of the state but not learned; saved if `persistent`."""
-        self.check_part(name, tensor, Tensor)
+        self._check_part(name, tensor, Tensor)
         self._buffers[name] = tensor
         self._persistent[name] = persistent
 
-    def check_part(self, name: str, part: object, kind: type) -> None:
+    def _check_part(self, name: str, part: object, kind: type) -> None:
         """Raise ModuleError unless `part`, a `kind` or None, may be registered under `name`."""
         owner = type(self).__name__
         if "_modules" not in self.__dict__:

@@ -66,29 +66,29 @@ class Module(Placement, State):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         scope = random.scope()
         if scope is None and not self.transparent:
-            with random.enter(random.Scope(self._paths)):
+            with random.enter(random.Scope(self._module_paths)):
                 return self(*args, **kwargs)
         if scope is None:
-            return self._run(args, kwargs)
+            return self._call_hooked(args, kwargs)
         scope.stack.append(self)
         try:
-            return self._run(args, kwargs)
+            return self._call_hooked(args, kwargs)
         finally:
             scope.stack.pop()
 
-    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         watched = self._forward_pre_hooks or self._forward_hooks
         if not (watched or self._backward_pre_hooks or self._backward_hooks):
             return self.forward(*args, **kwargs)
         left = [hook for hook in self._forward_hooks if hook.always_call]
         try:
-            return self._run_hooked(args, kwargs, left)
+            return self._call_in_hooks(args, kwargs, left)
         except Exception:
             for hook in left:  # those that did not get their turn
                 _call_forward_hook(hook, self, args, kwargs, None)
             raise
 
-    def _run_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any], left: list[Hook]) -> Any:
+    def _call_in_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], left: list[Hook]) -> Any:
         for pre_hook in tuple(self._forward_pre_hooks):
             if pre_hook.with_kwargs:
                 changed = pre_hook.call(self, args, kwargs)
@@ -112,7 +112,7 @@ class Module(Placement, State):
                 output = changed
         return output if crossing is None else crossing.leave(output)
 
-    def _paths(self) -> dict[int, str]:
+    def _module_paths(self) -> dict[int, str]:
         return {id(module): path for path, module in self.named_modules()}
 
     # ---- hooks
@@ -160,7 +160,7 @@ class Module(Placement, State):
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule."""
-        self.check_part(name, module, Module)
+        self._check_part(name, module, Module)
         self._modules[name] = module
 
     register_module = add_module
@@ -172,7 +172,7 @@ class Module(Placement, State):
 
         `memo` holds modules to leave out; those that are yielded are added to it.
         """
-        for path, module in self.walk(prefix, once=remove_duplicate):
+        for path, module in self._walk_tree(prefix, once=remove_duplicate):
             if memo is not None:
                 if module in memo:
                     continue
@@ -194,17 +194,17 @@ class Module(Placement, State):
 
     def get_submodule(self, target: str) -> Module:
         """Return the module at a dotted path; ``""`` is this one."""
-        return self.at(target)
+        return self._submodule_at(target)
 
     def set_submodule(self, target: str, module: Module) -> None:
         """Put a module in the place of the one at a dotted path."""
         path, _, name = target.rpartition(".")
-        owner = self.at(path)
+        owner = self._submodule_at(path)
         if name not in owner._modules:
             raise ModuleError(
                 f"{type(self).__name__} has no submodule {target!r} to replace; add_module() adds"
             )
-        owner.check_part(name, module, Module)
+        owner._check_part(name, module, Module)
         owner._modules[name] = module
 
     def apply(self, fn: Callable[[Module], object]) -> Self:

@@ -60,9 +60,9 @@ class Placement(Tree):
                     tensor = tensor.to(target)
             return tensor
 
-        return self._replace(moved, f"move {{}} to {', '.join(map(repr, wanted))}")
+        return self._replace_tensors(moved, f"move {{}} to {', '.join(map(repr, wanted))}")
 
-    def _replace(self, change: Callable[[Tensor], Tensor], what: str) -> Self:
+    def _replace_tensors(self, change: Callable[[Tensor], Tensor], what: str) -> Self:
         """Give every parameter and buffer, and their gradients, the array of a changed copy."""
         for name, tensor in (*self.named_parameters(), *self.named_buffers()):
             array = change(tensor.detach()).data
@@ -85,31 +85,31 @@ class Placement(Tree):
                 f"Module.type: parameters that require grad cannot be {dst_type!r}; call "
                 "requires_grad_(False) first"
             )
-        return self._replace(lambda tensor: tensor.astype(dst_type), f"cast {{}} to {dst_type!r}")
+        return self._replace_tensors(lambda tensor: tensor.astype(dst_type), f"cast {{}} to {dst_type!r}")
 
     def to_empty(self, *, device: str) -> Self:
         """Move all parameters and buffers to a device without their values; see `skip_init`."""
-        return self._replace(
+        return self._replace_tensors(
             lambda tensor: empty(tensor.shape, dtype=tensor.dtype, device=device), f"move {{}} to {device!r}"
         )
 
     def float(self) -> Self:
         """Cast floating parameters and buffers to float32."""
-        return self._cast(np.float32)
+        return self._cast_floating(np.float32)
 
     def double(self) -> Self:
         """Cast floating parameters and buffers to float64."""
-        return self._cast(np.float64)
+        return self._cast_floating(np.float64)
 
     def half(self) -> Self:
         """Cast floating parameters and buffers to float16."""
-        return self._cast(np.float16)
+        return self._cast_floating(np.float16)
 
     def bfloat16(self) -> Self:
         """Cast floating parameters and buffers to bfloat16."""
-        return self._cast(ml_dtypes.bfloat16)
+        return self._cast_floating(ml_dtypes.bfloat16)
 
-    def _cast(self, dtype: DTypeLike) -> Self:
+    def _cast_floating(self, dtype: DTypeLike) -> Self:
         return self.to(dtype)
 
     def cpu(self) -> Self:

@@ -48,13 +48,13 @@ class State(Tree):
             A parameter that is there under two names is listed under both.
         """
         state: dict[str, Tensor] = {} if destination is None else destination
-        for path, module in self.walk(prefix.removesuffix("."), once=False):
+        for path, module in self._walk_tree(prefix.removesuffix("."), once=False):
             dot = f"{path}." if path else ""
-            for name, tensor in module._saved():
+            for name, tensor in module._named_state():
                 state[dot + name] = tensor if keep_vars else tensor.detach()
         return state
 
-    def _saved(self) -> list[tuple[str, Tensor]]:
+    def _named_state(self) -> list[tuple[str, Tensor]]:
         """Return this module's own parameters and persistent buffers."""
         buffers = [(name, b) for name, b in self._buffers.items() if self._persistent[name]]
         return [(name, t) for name, t in (*self._parameters.items(), *buffers) if t is not None]
@@ -90,7 +90,7 @@ class State(Tree):
         own = self.state_dict(keep_vars=True)
         keys = _fit(own, state_dict, strict, type(self).__name__)
         if assign:
-            self._assign(state_dict)
+            self._assign_state(state_dict)
             return keys
         with no_grad():
             for name, tensor in own.items():
@@ -100,10 +100,10 @@ class State(Tree):
                     )
         return keys
 
-    def _assign(self, given: Mapping[str, Tensor | Array]) -> None:
+    def _assign_state(self, given: Mapping[str, Tensor | Array]) -> None:
         assigned: dict[int, Tensor] = {}  # what several names share goes on being shared
-        for path, module in self.walk(once=False):
-            for name, old in module._saved():
+        for path, module in self._walk_tree(once=False):
+            for name, old in module._named_state():
                 full = f"{path}.{name}" if path else name
                 if full not in given:
                     continue

@@ -16,7 +16,7 @@ __all__ = ["Tree"]
 class Tree(Attributes):
     """Walks over the parts of a module and of the modules in it."""
 
-    def walk(self, prefix: str = "", once: bool = True) -> Iterator[tuple[str, Self]]:
+    def _walk_tree(self, prefix: str = "", once: bool = True) -> Iterator[tuple[str, Self]]:
         """Yield every module of the tree with its dotted path, this one first.
 
         `once` leaves out a module that was yielded under another path.
@@ -36,11 +36,11 @@ class Tree(Attributes):
             ]
             stack.extend(reversed(children))
 
-    def _named(
+    def _named_members(
         self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        for path, module in self.walk(prefix, once=remove_duplicate):
+        for path, module in self._walk_tree(prefix, once=remove_duplicate):
             for name, value in module.__dict__[table].items():
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
@@ -53,7 +53,7 @@ class Tree(Attributes):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Yield each parameter with its dotted name; once, unless `remove_duplicate` is False."""
-        return self._named("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Yield each parameter once."""
@@ -63,13 +63,13 @@ class Tree(Attributes):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Yield each buffer with its dotted name; once, unless `remove_duplicate` is False."""
-        return self._named("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Yield each buffer once."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
-    def at(self, target: str) -> Self:
+    def _submodule_at(self, target: str) -> Self:
         """Return the module at a dotted path; ``""`` is this one."""
         module: Any = self
         for name in target.split(".") if target else ():
@@ -83,7 +83,7 @@ class Tree(Attributes):
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter at a dotted path."""
         path, _, name = target.rpartition(".")
-        parameter = self.at(path)._parameters.get(name)
+        parameter = self._submodule_at(path)._parameters.get(name)
         if parameter is None:
             raise ModuleError(f"{type(self).__name__} has no parameter {target!r}")
         return parameter
@@ -91,7 +91,7 @@ class Tree(Attributes):
     def get_buffer(self, target: str) -> Tensor:
         """Return the buffer at a dotted path."""
         path, _, name = target.rpartition(".")
-        buffer = self.at(path)._buffers.get(name)
+        buffer = self._submodule_at(path)._buffers.get(name)
         if buffer is None:
             raise ModuleError(f"{type(self).__name__} has no buffer {target!r}")
         return buffer
