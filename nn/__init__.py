@@ -28,6 +28,7 @@ from shardwise.nn.layers.adaptive_pooling import (
 )
 from shardwise.nn.layers.attention import MultiheadAttention
 from shardwise.nn.layers.average_pooling import AvgPool1d, AvgPool2d, AvgPool3d, LPPool1d, LPPool2d, LPPool3d
+from shardwise.nn.layers.cell import GRUCell, LSTMCell, RNNCell
 from shardwise.nn.layers.classification import (
     CrossEntropyLoss,
     CTCLoss,
@@ -108,6 +109,7 @@ from shardwise.nn.layers.rectifier import (
     RReLU,
     Threshold,
 )
+from shardwise.nn.layers.recurrent import GRU, LSTM, RNN
 from shardwise.nn.layers.regression import (
     HuberLoss,
     L1Loss,
@@ -126,6 +128,15 @@ from shardwise.nn.layers.window import Fold, Unfold
 from shardwise.nn.mapping import ModuleDict, ParameterDict, ParameterList
 from shardwise.nn.module import Module
 from shardwise.nn.parameter import Parameter
+from shardwise.nn.sequence import (
+    PackedSequence,
+    pack_padded_sequence,
+    pack_sequence,
+    pad_packed_sequence,
+    pad_sequence,
+    unpack_sequence,
+    unpad_sequence,
+)
 from shardwise.nn.vector import parameters_to_vector, skip_init, vector_to_parameters
 
 __all__ = [
@@ -133,6 +144,9 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "SELU",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -172,6 +186,7 @@ __all__ = [
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "GRUCell",
     "GaussianNLLLoss",
     "Hardshrink",
     "Hardsigmoid",
@@ -185,6 +200,7 @@ __all__ = [
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -208,11 +224,13 @@ __all__ = [
     "MultiheadAttention",
     "NLLLoss",
     "PReLU",
+    "PackedSequence",
     "PairwiseDistance",
     "Parameter",
     "ParameterDict",
     "ParameterList",
     "PoissonNLLLoss",
+    "RNNCell",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -253,7 +271,13 @@ __all__ = [
     "clip_grad_value_",
     "functional",
     "init",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
     "parameters_to_vector",
     "skip_init",
+    "unpack_sequence",
+    "unpad_sequence",
     "vector_to_parameters",
 ]
