@@ -20,6 +20,7 @@ from cases import (
     ordering,
     pooling,
     rearrangement,
+    recurrent,
     reduction,
     scattering,
     selection,
@@ -31,6 +32,7 @@ from cases.operand import Case, make
 __all__ = ["CASES", "make"]
 
 _FILES = (
+    recurrent,
     embedding,
     in_place,
     activation,
