@@ -24,6 +24,7 @@ from shardwise.backend.kernels.pooling import (
     maximum_forward,
 )
 from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.scan import running_sum
 from shardwise.backend.kernels.scatter import scatter_rows
 from shardwise.backend.kernels.softmax import (
     log_softmax_backward,
@@ -46,6 +47,6 @@ KERNELS = (
     embedding_backward,
     scatter_rows,
     adamw_,
-    *(column_sum, sum_of_squares),
+    *(column_sum, sum_of_squares, running_sum),
 )
 """Each has its ``plain`` formula and its ``fused`` version."""

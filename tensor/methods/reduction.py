@@ -40,6 +40,8 @@ class Reduction(Arithmetic):
 
     def sum(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the sum over `dim`; of integers and booleans it is int64."""
+        if dim is None and not keepdim and dtype is None:  # the door is faster without parameters
+            return reduce.Sum.apply(self)
         return reduce.Sum.apply(self, dim=all_if_empty(dim), keepdim=keepdim, dtype=dtype)
 
     def nansum(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
@@ -49,6 +51,8 @@ class Reduction(Arithmetic):
 
     def mean(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the mean over `dim`; NaN of nothing. Of integers it is float64."""
+        if dim is None and not keepdim and dtype is None:
+            return reduce.Mean.apply(self)
         result: Self = reduce.Mean.apply(cast(self, dtype), dim=all_if_empty(dim), keepdim=keepdim)
         return result
 

@@ -51,8 +51,12 @@ class Sum(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Array:
-        dims = counted_dims("sum", dim, a.ndim)
-        ctx.shape, ctx.kept = a.shape, kept_shape(a.shape, dims)
+        if dim is None:  # most sums are of everything
+            dims, ctx.kept = None, (1,) * a.ndim
+        else:
+            dims = counted_dims("sum", dim, a.ndim)
+            ctx.kept = kept_shape(a.shape, dims)
+        ctx.shape = a.shape
         return np.sum(a, axis=dims, keepdims=keepdim, dtype=dtype or integer_total(a.dtype))
 
     @staticmethod

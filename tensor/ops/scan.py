@@ -9,6 +9,7 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array, Shape
+from shardwise.backend.kernels.scan import running_sum
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
@@ -19,6 +20,9 @@ __all__ = [
     "Cummax", "Cummin", "Cumprod", "Cumsum", "LogCumsumExp", "integer_total", "pair_signature",
     "scan_signature", "standing_along",
 ]  # fmt: skip
+
+
+_FUSED_FROM = 1 << 14  # elements; below, loading the compiled code would cost more than it saves
 
 
 def scan_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
@@ -56,7 +60,8 @@ class Cumsum(Function):
     def forward(ctx: Context, a: Array, dim: int) -> Array:
         ctx.dim = counted_dim("cumsum", dim, a.ndim)
         if a.dtype == np.float32:  # in double precision, or the error would grow with the length
-            return np.cumsum(a, axis=ctx.dim, dtype=np.float64).astype(np.float32)
+            total = running_sum if a.size >= _FUSED_FROM else running_sum.plain
+            return total(a, ctx.dim)
         return np.cumsum(a, axis=ctx.dim, dtype=integer_total(a.dtype))
 
     @staticmethod

@@ -216,6 +216,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "adamw_": (M.copy(), M, M.copy(), M.copy(), 0.1, 0.9, 0.99, 1e-8, 0.1, 1.0, 1.0),
     "column_sum": (M,),
     "sum_of_squares": (M,),
+    "running_sum": (H, 1),
     "take_windows_": (np.ones((4, 1, 1, 2), np.float32), H, (1,), (0,), (1,)),
     "add_windows_": (H.copy(), np.ones((4, 1, 1, 2), np.float32), (1,), (0,), (1,)),
     "depthwise_forward": (H, np.ones((4, 1, 1), np.float32), (2,), (1,), (0,), (1,)),
