@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shardwise as sw
+from cases.linalg import make_complex
 from cases.operand import Case, make
 from shardwise.nn import functional as F
 from shardwise.tensor.einsum import chain_matmul, einsum, tensordot
@@ -49,5 +50,17 @@ CASES: dict[str, Case] = {
     "tensordot": (lambda a, b: tensordot(a, b, ([0, 2], [1, 0])), (make(2, 2, 3), make(3, 2, 2))),
     "tensordot outer": (lambda a, b: tensordot(a, b, 0), (make(2), make(2, 2))),
     "chain_matmul": (chain_matmul, (make(2, 3), make(3, 1), make(1, 4))),
+    "matmul complex": (lambda a, b: a @ b, (make_complex(2, 1, 2, 3), make_complex(4, 3, 2))),
+    "matmul complex and real": (lambda a, b: a @ b, (make_complex(2, 2, 3), make(3, 2))),
+    "matmul real and complex": (lambda a, b: a @ b, (make(2, 3), make_complex(2, 3, 2))),
+    "matmul complex vector": (lambda a, b: a @ b, (make_complex(2, 3), make_complex(3))),
+    "linear complex": (F.linear, (make_complex(2, 3), make_complex(2, 3, seed=1), make_complex(2))),
+    "einsum complex": (lambda a, b: einsum("ij,jk,kk->i", a, b, b.T @ b), (make_complex(2, 3), make(3, 2))),
+    "vdot complex": (lambda a, b: a.vdot(b), (make_complex(3), make_complex(3, seed=1))),
+    "kron complex": (lambda a, b: a.kron(b), (make_complex(2, 1), make_complex(2))),
+    "addmm complex": (
+        lambda c, a, b: c.addmm(a, b, beta=2.0j, alpha=0.5),
+        (make(2), make_complex(2, 2), make_complex(2, 2, seed=1)),
+    ),
     "einsum a constant": (lambda a: einsum("ij,jk->ik", sw.tensor([[1.0, 2.0]]), a), (make(2, 2),)),
 }  # fmt: skip
