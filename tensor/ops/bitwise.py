@@ -20,10 +20,9 @@ def _check(name: str, *operands: Any, booleans: bool = True) -> None:
         fits = isinstance(operand, (bool, int)) if dtype is None else dtype.kind in "iub"
         if not fits:
             got = type(operand).__name__ if dtype is None else dtype
-            raise DTypeError(
-                f"{name} works on the bits of integers{' or on booleans' if booleans else ''}, not on "
-                f"{got}; {'compare first, as in x != 0, or ' if booleans else ''}cast with astype()"
-            )
+            kinds = "integers, bit by bit, or booleans" if booleans else "integers"
+            remedy = "compare first, as in x != 0, or cast" if booleans else "cast"
+            raise DTypeError(f"{name} takes {kinds}, not {got}; {remedy} with astype()")
 
 
 class BitwiseAnd(Function):

@@ -219,9 +219,9 @@ def test_bits_are_for_integers_and_booleans() -> None:
     assert ((~bits).tolist(), (bits & 2).tolist(), (1 | bits).tolist()) == ([-2, -3], [0, 2], [1, 3])
     with pytest.raises(
         DTypeError,
-        match=r"^~ works on the bits of integers or on booleans, not on float32; compare first, "
+        match=r"^~ takes integers, bit by bit, or booleans, not float32; compare first, "
         r"as in x != 0, or cast with astype\(\)$",
     ):
         _ = ~bits.astype(np.float32)
-    with pytest.raises(DTypeError, match=r"^& works on the bits of integers or on booleans, not on float;"):
+    with pytest.raises(DTypeError, match=r"^& takes integers, bit by bit, or booleans, not float;"):
         _ = bits & 1.0
