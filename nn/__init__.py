@@ -28,6 +28,15 @@ from shardwise.nn.layers.adaptive_pooling import (
 )
 from shardwise.nn.layers.attention import MultiheadAttention
 from shardwise.nn.layers.average_pooling import AvgPool1d, AvgPool2d, AvgPool3d, LPPool1d, LPPool2d, LPPool3d
+from shardwise.nn.layers.batch_norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
 from shardwise.nn.layers.cell import GRUCell, LSTMCell, RNNCell
 from shardwise.nn.layers.classification import (
     CrossEntropyLoss,
@@ -79,7 +88,7 @@ from shardwise.nn.layers.metric import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from shardwise.nn.layers.norm import LayerNorm
+from shardwise.nn.layers.norm import LayerNorm, LocalResponseNorm, RMSNorm
 from shardwise.nn.layers.padding import (
     CircularPad1d,
     CircularPad2d,
@@ -160,6 +169,9 @@ __all__ = [
     "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
     "Bilinear",
     "CTCLoss",
     "CircularPad1d",
@@ -188,6 +200,7 @@ __all__ = [
     "Fold",
     "GRUCell",
     "GaussianNLLLoss",
+    "GroupNorm",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
@@ -195,6 +208,9 @@ __all__ = [
     "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "KLDivLoss",
     "L1Loss",
     "LPPool1d",
@@ -204,6 +220,7 @@ __all__ = [
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
@@ -230,6 +247,7 @@ __all__ = [
     "ParameterDict",
     "ParameterList",
     "PoissonNLLLoss",
+    "RMSNorm",
     "RNNCell",
     "RReLU",
     "ReLU",

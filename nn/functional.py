@@ -34,6 +34,7 @@ from shardwise.nn.functions.average_pooling import (
     lp_pool2d,
     lp_pool3d,
 )
+from shardwise.nn.functions.batch_norm import batch_norm, group_norm, instance_norm
 from shardwise.nn.functions.classification import (
     cross_entropy,
     nll_loss,
@@ -88,7 +89,7 @@ from shardwise.nn.functions.metric import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from shardwise.nn.functions.norm import layer_norm
+from shardwise.nn.functions.norm import layer_norm, local_response_norm, rms_norm
 from shardwise.nn.functions.padding import PadMode, pad
 from shardwise.nn.functions.rectifier import (
     celu,
@@ -121,6 +122,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "batch_norm",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -147,6 +149,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "group_norm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
@@ -154,11 +157,13 @@ __all__ = [
     "hardtanh",
     "hinge_embedding_loss",
     "huber_loss",
+    "instance_norm",
     "kl_div",
     "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
     "lp_pool1d",
@@ -185,6 +190,7 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "rms_norm",
     "rrelu",
     "scaled_dot_product_attention",
     "selu",

@@ -10,10 +10,13 @@ from shardwise.backend.kernels.activation import (
     gelu_tanh_forward,
 )
 from shardwise.backend.kernels.attention import attention_backward, attention_forward
+from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
 from shardwise.backend.kernels.convolution import add_windows_, take_windows_
 from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
 from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
 from shardwise.backend.kernels.embedding import embedding_backward
+from shardwise.backend.kernels.gather import gather_along, scatter_along
+from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
 from shardwise.backend.kernels.optimizer import adamw_
@@ -24,6 +27,7 @@ from shardwise.backend.kernels.pooling import (
     maximum_forward,
 )
 from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
 from shardwise.backend.kernels.scan import running_sum
 from shardwise.backend.kernels.scatter import scatter_rows
 from shardwise.backend.kernels.softmax import (
@@ -38,7 +42,8 @@ __all__ = ["KERNELS"]
 KERNELS = (
     *(take_windows_, add_windows_, depthwise_forward, depthwise_input, depthwise_weight),
     *(erf, gelu_forward, gelu_backward, gelu_tanh_forward, gelu_tanh_backward),
-    *(layer_norm_forward, layer_norm_backward),
+    *(layer_norm_forward, layer_norm_backward, rms_norm_forward, rms_norm_backward),
+    *(batch_norm_forward, batch_norm_backward, group_norm_forward, group_norm_backward),
     *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),
     *(average_forward, average_backward, maximum_forward, maximum_backward),
     *(attention_forward, attention_backward),
@@ -46,6 +51,7 @@ KERNELS = (
     *(dropout_forward, dropout_backward),
     embedding_backward,
     scatter_rows,
+    *(gather_along, scatter_along),
     adamw_,
     *(column_sum, sum_of_squares, running_sum),
 )

@@ -1,12 +1,22 @@
-"""Normalisation over the last dim."""
+"""Normalisation: of the last dim, of channels over the batch, of groups of channels."""
 
 from __future__ import annotations
 
-from shardwise.backend.array import Array
+from typing import Any
+
+import numpy as np
+
+from shardwise.backend.array import Array, Shape
+from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
+from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
 from shardwise.tensor.function import Context, Function, Gradients
 
-__all__ = ["LayerNorm"]
+__all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm", "Running"]
+
+Running = tuple[Array, Array] | None
+"""Running mean and variance, shape (channels,), which the op moves on."""
 
 
 class LayerNorm(Function):
@@ -26,3 +36,99 @@ class LayerNorm(Function):
         x, weight, mean, rstd = ctx.saved
         dx, dweight, dbias = layer_norm_backward(g, x, weight, mean, rstd, ctx.eps)
         return dx, dweight, dbias
+
+
+class RMSNorm(Function):
+    """Division of the last dim by its root mean square (Zhang, Sennrich 2019)."""
+
+    signature = "...[d],[d]->...[d]"
+
+    @staticmethod
+    def forward(ctx: Context, x: Array, weight: Array | None, eps: float) -> Array:
+        out, scale = rms_norm_forward(x, weight, eps)
+        ctx.eps = eps
+        ctx.save(x, weight, scale)
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        x, weight, scale = ctx.saved
+        return rms_norm_backward(g, x, weight, scale, ctx.eps)
+
+
+def _places(shape: Shape) -> str:
+    """Letters for the dims behind the channels, which must be whole."""
+    return "".join(f"[{letter}]" for letter in "defghijklmopqrstuvwxyz"[: len(shape) - 2])
+
+
+def _batch_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    places = _places(shapes[0])
+    return f"[n]c{places}{',c' * (len(shapes) - 1)}->[n]c{places}"
+
+
+class BatchNorm(Function):
+    """Normalisation of each channel over batch and places (Ioffe, Szegedy 2015).
+
+    `running` statistics are moved towards those of the batch by `momentum`; the variance that goes into
+    them is the corrected one.
+    """
+
+    signature = _batch_signature
+
+    @staticmethod
+    def forward(
+        ctx: Context, x: Array, weight: Array | None, bias: Array | None, eps: float,
+        running: Running = None, momentum: float = 0.0,
+    ) -> Array:  # fmt: skip
+        out, mean, variance = batch_norm_forward(x, weight, bias, eps)
+        if running is not None:
+            _move(running, mean, variance, x.size // x.shape[1], momentum)
+        ctx.eps = eps
+        ctx.save(x, weight, mean, variance)
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        x, weight, mean, variance = ctx.saved
+        return batch_norm_backward(g, x, weight, mean, variance, ctx.eps)
+
+
+def _group_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    places = _places(shapes[0])
+    channels = "c" if shapes[0][1] == params["groups"] else "[c]"
+    return f"n{channels}{places}{f',{channels}' * (len(shapes) - 1)}->n{channels}{places}"
+
+
+class GroupNorm(Function):
+    """Normalisation of each sample over groups of channels and places (Wu, He 2018).
+
+    `running` statistics, for groups of one channel, are moved towards the batch's mean ones by
+    `momentum`; the variance that goes into them is the corrected one.
+    """
+
+    signature = _group_signature
+
+    @staticmethod
+    def forward(
+        ctx: Context, x: Array, weight: Array | None, bias: Array | None, groups: int, eps: float,
+        running: Running = None, momentum: float = 0.0,
+    ) -> Array:  # fmt: skip
+        out, mean, variance = group_norm_forward(x, weight, bias, groups, eps)
+        if running is not None:
+            means = np.mean(mean, axis=0), np.mean(variance, axis=0)
+            _move(running, *means, x.size // (x.shape[0] * groups), momentum)
+        ctx.groups, ctx.eps = groups, eps
+        ctx.save(x, weight, mean, variance)
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        x, weight, mean, variance = ctx.saved
+        return group_norm_backward(g, x, weight, mean, variance, ctx.groups, ctx.eps)
+
+
+def _move(running: tuple[Array, Array], mean: Array, variance: Array, count: int, momentum: float) -> None:
+    """Move running statistics towards those of `count` elements per channel."""
+    unbiased = variance * (count / max(count - 1, 1))
+    for kept, seen in zip(running, (mean, unbiased), strict=True):
+        kept[...] = kept * (1.0 - momentum) + seen * momentum

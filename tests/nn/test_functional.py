@@ -136,15 +136,15 @@ def test_layer_norm(shape: tuple[int, ...], affine: bool, bias: bool, dims: int,
 
 def test_layer_norm_refuses() -> None:
     assert message(ShapeError, lambda: nn.LayerNorm(4)(sw.ones(2, 3))) == (
-        "layer_norm: x of shape (2, 3) does not end in the normalised shape (4,)"
+        "layer_norm: input of shape (2, 3) does not end in the normalised shape (4,)"
     )
     assert message(ShapeError, lambda: nn.LayerNorm((2, 3))(sw.ones(3))) == (
-        "layer_norm: x of shape (3,) does not end in the normalised shape (2, 3)"
+        "layer_norm: input of shape (3,) does not end in the normalised shape (2, 3)"
     )
     assert message(ShapeError, lambda: F.layer_norm(sw.ones(2, 3), 3, sw.ones(1))) == (
         "layer_norm: weight must have the normalised shape (3,), got (1,)"
     )
     assert message(DTypeError, lambda: nn.LayerNorm(3)(sw.ones(3, dtype=np.float64))) == (
-        "layer_norm: wanted floating tensors of one dtype, got x float64, weight float32, bias float32; "
+        "layer_norm: wanted floating tensors of one dtype, got input float64, weight float32, bias float32; "
         "cast the data with astype(), or the module with to()"
     )
