@@ -92,8 +92,8 @@ def test_values_of_functions_of_complex_numbers() -> None:
         z = a.astype(dtype)
         for name in (
             "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "square", "reciprocal", "sin",
-            "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh",
-            "sinc", "abs", "angle", "isnan", "isinf", "isfinite", "sign", "negative",
+            "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh",
+            "arctanh", "sinc", "abs", "angle", "isnan", "isinf", "isfinite", "sign", "negative",
         ):  # fmt: skip
             result, expected = getattr(sw.tensor(z), name)(), getattr(np, name)(z)
             assert result.dtype == expected.dtype, name
