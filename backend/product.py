@@ -32,9 +32,12 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
 
     Notes
     -----
-    MKL multiplies NumPy's matrices of one floating dtype where it is chosen, see `chosen_mkl`, and the
-    product is large enough; everything else is NumPy's.
+    NumPy's matrices of 16-bit floats give float32, see `matmul_wide`. MKL multiplies NumPy's matrices
+    of one wider floating dtype where it is chosen, see `chosen_mkl`, and the product is large enough;
+    everything else is NumPy's.
     """
+    if a.dtype.itemsize == 2 and a.dtype.kind in "fV" and b.dtype == a.dtype and out is None:
+        return matmul_wide(a, b) if type(a) is type(b) is np.ndarray else np.matmul(a, b)
     mkl = chosen_mkl()
     if mkl is None or type(a) is not np.ndarray or type(b) is not np.ndarray:
         return np.matmul(a, b, out=out)

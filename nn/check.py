@@ -6,6 +6,7 @@ import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.tensor import Tensor
+from shardwise.tensor.mode import current_mode
 
 __all__ = ["check_dtypes", "check_reals", "check_sizes", "check_tensors"]
 
@@ -51,6 +52,8 @@ def check_dtypes(op: str, **tensors: Tensor | None) -> None:
     dtypes = {tensor.dtype for tensor in tensors.values() if tensor is not None}
     if len(dtypes) == 1 and next(iter(dtypes)).kind in "fcV":  # V: bfloat16
         return
+    if current_mode().autocast and all(dtype.kind in "fV" and dtype.itemsize <= 4 for dtype in dtypes):
+        return  # it makes them one
     given = ", ".join(f"{name} {t.dtype}" for name, t in tensors.items() if t is not None)
     raise DTypeError(
         f"{op}: wanted floating tensors of one dtype, got {given}; cast the data with astype(), "

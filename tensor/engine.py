@@ -21,7 +21,7 @@ from shardwise.tensor.function import Context
 from shardwise.tensor.gradient import conformed, fill_unused, is_owned, saved_tensors
 from shardwise.tensor.leaf import LeafGradients, add_gradients, show_to_hooks
 from shardwise.tensor.mode import current_mode, override
-from shardwise.tensor.narrow import widened
+from shardwise.tensor.narrow import backward_wide
 from shardwise.tensor.tape import Node, Target, edges_of, saved_arrays
 
 __all__ = ["GraphTask", "current_task"]
@@ -268,9 +268,8 @@ class GraphTask:
         """Return what a backward works with where that is not simply what the node has."""
         if self.create_graph:
             saved = saved_tensors(node, saved, self.wrap)
-        elif not (node._function.exact or node._function.view):
-            saved = tuple(map(widened, saved))
-            grads = [widened(grad) for grad in grads]
+        elif grads[0].itemsize == 2:
+            grads, saved = backward_wide(node._function, grads, saved)
         ctx = Context(node.need)
         ctx.__dict__.update(node.__dict__)
         ctx.saved = saved

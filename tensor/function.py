@@ -84,6 +84,8 @@ class Function:
     exact : bool
         The op moves values and computes none, or chooses its dtype itself: floats of 16 bits pass
         through as they are. Others are computed in float32 and rounded. Views are exact.
+    accumulates : bool
+        The op multiplies 16-bit floats as they are and gives sums in float32, where the processor can.
     precision : "", "narrow" or "wide"
         What `autocast` does to the inputs: nothing, 16 bits, or 32.
     broadcasts : bool
@@ -115,6 +117,7 @@ class Function:
     signature: ClassVar[Signature]
     view: ClassVar[bool] = False
     exact: ClassVar[bool] = False
+    accumulates: ClassVar[bool] = False
     precision: ClassVar[Literal["", "narrow", "wide"]] = ""
     broadcasts: ClassVar[bool] = False
     flops: ClassVar[Callable[..., int] | None] = None

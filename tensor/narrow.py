@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend.product import has_bfloat16
 from shardwise.tensor.function import Context, Function
 
-__all__ = ["forward_wide", "is_narrow", "widened"]
+__all__ = ["backward_wide", "forward_wide", "is_narrow"]
 
 
 def is_narrow(value: Any) -> bool:
@@ -22,9 +23,29 @@ def is_narrow(value: Any) -> bool:
     return dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV"  # V: bfloat16
 
 
-def widened(value: Any) -> Any:
+def _widened(value: Any) -> Any:
     """Return a narrow array as float32, anything else as it is."""
     return value.astype(np.float32) if is_narrow(value) else value
+
+
+def _multiplies_narrow(function: type[Function]) -> bool:
+    return function.accumulates and has_bfloat16()
+
+
+def backward_wide(
+    function: type[Function], grads: list[Any], saved: tuple[Any, ...]
+) -> tuple[list[Any], tuple[Any, ...]]:
+    """Return what a backward computes with: gradients and saved arrays in float32.
+
+    Parameters
+    ----------
+    function : Function class
+    grads, saved : sequence of array
+        As they arrived, and as they were saved.
+    """
+    if function.exact or function.view or _multiplies_narrow(function):
+        return grads, saved
+    return [_widened(grad) for grad in grads], tuple([_widened(array) for array in saved])
 
 
 def forward_wide(function: type[Function], ctx: Context, arrays: list[Any], params: dict[str, Any]) -> Any:
@@ -45,7 +66,7 @@ def forward_wide(function: type[Function], ctx: Context, arrays: list[Any], para
     Array or tuple of Array
         float32 results are rounded, if all floating inputs have one narrow dtype.
     """
-    wide = [widened(array) for array in arrays]
+    wide = arrays if _multiplies_narrow(function) else [_widened(array) for array in arrays]
     result = function.forward(ctx, *wide, **params)
     floating = {
         array.dtype
@@ -60,7 +81,9 @@ def forward_wide(function: type[Function], ctx: Context, arrays: list[Any], para
         with np.errstate(over="ignore"):  # beyond the range lies infinity
             for out in results:
                 if getattr(out, "dtype", None) == np.float32:
-                    swaps.append((out, np.asarray(out).astype(narrow)))
+                    swaps.append(
+                        (out, (np.asarray(out) if isinstance(out, np.generic) else out).astype(narrow))
+                    )
                     out = swaps[-1][1]
                 rounded.append(out)
         results = tuple(rounded)

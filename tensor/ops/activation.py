@@ -56,6 +56,7 @@ class Softmax(Function):
     """Softmax over the last dim."""
 
     signature = "...[d]->...[d]"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
@@ -73,6 +74,7 @@ class LogSoftmax(Function):
     """Logarithm of the softmax over the last dim."""
 
     signature = "...[d]->...[d]"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:

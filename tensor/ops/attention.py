@@ -16,6 +16,7 @@ class Attention(Function):
     """``softmax(scale * q @ k.T) @ v``, causal or not (Vaswani et al. 2017, section 3.2.1)."""
 
     signature = "...[q][d],...[k][d],...[k][e]->...[q][e]"
+    precision = "narrow"
 
     @staticmethod
     def flops(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> int:

@@ -48,6 +48,7 @@ class Cos(Function):
 
 class Tan(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -66,6 +67,7 @@ class Arcsin(Function):
     """The inverse sine; its gradient is infinite at -1 and 1, and NaN beyond."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -83,6 +85,7 @@ class Arccos(Function):
     """The inverse cosine; its gradient is infinite at -1 and 1, and NaN beyond."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

@@ -56,6 +56,7 @@ class Convolution(Function):
     """Correlate `x` (n, c, ...) with `weight` (k, c / groups, ...), and add `bias` (k,)."""
 
     signature = _forward_signature
+    precision = "narrow"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:
@@ -92,6 +93,7 @@ class ConvolutionTransposed(Function):
     """
 
     signature = _transposed_signature
+    precision = "narrow"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:
@@ -124,6 +126,7 @@ class ConvolutionWeight(Function):
     """The gradient of a convolution with respect to its weight, from `x` (n, c, ...) and `g` (n, k, ...)."""
 
     signature = _weight_signature
+    precision = "narrow"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:

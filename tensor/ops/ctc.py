@@ -31,6 +31,7 @@ class Ctc(Function):
     """
 
     signature = "[t]n[c],n[s],n,n->n"
+    precision = "wide"
 
     @staticmethod
     def forward(

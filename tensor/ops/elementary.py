@@ -28,6 +28,7 @@ _quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 class Exp(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -43,6 +44,7 @@ class Exp(Function):
 
 class Exp2(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -58,6 +60,7 @@ class Exp2(Function):
 
 class Expm1(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -72,6 +75,7 @@ class Expm1(Function):
 
 class Log(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -87,6 +91,7 @@ class Log(Function):
 
 class Log2(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -102,6 +107,7 @@ class Log2(Function):
 
 class Log10(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -117,6 +123,7 @@ class Log10(Function):
 
 class Log1p(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -134,6 +141,7 @@ class LogAddExp(Function):
     """``log(exp(a) + exp(b))``; the gradient is the softmax of the two, half each where they are equal."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -150,6 +158,7 @@ class LogAddExp2(Function):
     """``log2(2**a + 2**b)``."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -199,6 +208,7 @@ class Logit(Function):
     """
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     @_quiet
@@ -224,6 +234,7 @@ class XLogY(Function):
     """``a * log(b)``, and 0 where `a` is 0, unless `b` is NaN."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     @_quiet
@@ -248,6 +259,7 @@ class XLog1pY(Function):
     """``a * log1p(b)``, and 0 where `a` is 0, unless `b` is NaN."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     @_quiet

@@ -16,6 +16,7 @@ _quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 class Sinh(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -30,6 +31,7 @@ class Sinh(Function):
 
 class Cosh(Function):
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

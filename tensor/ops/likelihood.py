@@ -34,6 +34,7 @@ class BinaryCrossEntropy(Function):
     """``-(target * log(x) + (1 - target) * log(1 - x))``, with logarithms of at least -100."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array) -> Array:
@@ -55,6 +56,7 @@ class BinaryCrossEntropyWithLogits(Function):
     """`BinaryCrossEntropy` of ``sigmoid(x)``, where ``log(x)`` counts `pos_weight` times, if it is given."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array, pos_weight: Array | None) -> Array:
@@ -87,6 +89,7 @@ class KlDivergence(Function):
     """
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array, log_target: bool) -> Array:
@@ -120,6 +123,7 @@ class PoissonNll(Function):
     """
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array, log_input: bool, full: bool, eps: float) -> Array:
@@ -155,6 +159,7 @@ class GaussianNll(Function):
     """
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array, var: Array, eps: float) -> Array:

@@ -17,6 +17,7 @@ class CrossEntropy(Function):
     """Per row, ``logsumexp(logits) - logits[target]``; 0 where the target is `ignore_index`."""
 
     signature = "n[c],n->n"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, logits: Array, target: Array, ignore_index: int) -> Array:
@@ -57,6 +58,7 @@ class WeightedCrossEntropy(Function):
     """
 
     signature = "n[c],n,[c]->n"
+    precision = "wide"
 
     @staticmethod
     def forward(
@@ -102,6 +104,7 @@ class SoftCrossEntropy(Function):
     """
 
     signature = "n[c],n[c],[c]->n"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, logits: Array, target: Array, weight: Array | None, smoothing: float) -> Array:
@@ -138,6 +141,7 @@ class NegativeLikelihood(Function):
     """
 
     signature = "n[c],n,[c]->n"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array, weight: Array | None, ignore_index: int) -> Array:

@@ -24,6 +24,7 @@ class MatMul(Function):
     """``a @ b`` by NumPy's rules: batch dims broadcast, one-dimensional operands are vectors."""
 
     broadcasts = True
+    accumulates = True
     precision = "narrow"
 
     @staticmethod
@@ -42,7 +43,7 @@ class MatMul(Function):
                 rows = product(_rows(a), b)
                 return np.reshape(rows, (*a.shape[:-1], b.shape[-1]))
             if a.ndim < 2 or b.ndim < 2:
-                return np.matmul(_dense(a), _dense(b))
+                return matmul(_dense(a), _dense(b))
             return product(a, b)
         except (AttributeError, ValueError) as error:
             raise _refusal(a, b) from error
@@ -92,6 +93,7 @@ class Linear(Function):
     """``x @ weight.T + bias``, the weight of shape (out, in)."""
 
     signature = "...k,nk,n->...n"
+    accumulates = True
     precision = "narrow"
 
     @staticmethod

@@ -23,6 +23,7 @@ class LayerNorm(Function):
     """Layer normalisation over the last dim (Ba, Kiros, Hinton 2016)."""
 
     signature = "...[d],[d],[d]->...[d]"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, weight: Array | None, bias: Array | None, eps: float) -> Array:

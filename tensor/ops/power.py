@@ -25,6 +25,7 @@ class Pow(Function):
     """
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -41,6 +42,7 @@ class FloatPower(Function):
     """``a ** b`` in double precision, whatever the dtypes."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -98,6 +100,7 @@ class Reciprocal(Function):
     """``1 / a``; of integers in float64."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -135,6 +138,7 @@ class Rsqrt(Function):
     """``1 / sqrt(a)``."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     @_quiet

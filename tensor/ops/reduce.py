@@ -48,6 +48,7 @@ def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
 
 class Sum(Function):
     signature = reduction_signature
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Array:
@@ -87,6 +88,7 @@ class Prod(Function):
     """The product. Its gradient divides by nothing, so that zeros among the factors are no trouble."""
 
     signature = reduction_signature
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:

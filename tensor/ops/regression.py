@@ -21,6 +21,7 @@ class SquaredError(Function):
     """``(x - target)²``."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array) -> Array:
@@ -38,6 +39,7 @@ class AbsoluteError(Function):
     """``|x - target|``, whose slope at 0 is 0."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array) -> Array:
@@ -54,6 +56,7 @@ class SmoothL1(Function):
     """``d² / (2 beta)`` where ``|d| < beta``, else ``|d| - beta / 2``, of ``d = x - target``."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array, beta: float) -> Array:
@@ -74,6 +77,7 @@ class Huber(Function):
     """``d² / 2`` where ``|d| <= delta``, else ``delta * (|d| - delta / 2)``, of ``d = x - target``."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array, delta: float) -> Array:

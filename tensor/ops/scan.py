@@ -55,6 +55,7 @@ def _part(dim: int, *limits: int | None) -> tuple[slice, ...]:
 
 class Cumsum(Function):
     signature = scan_signature
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int) -> Array:
@@ -74,6 +75,7 @@ class Cumprod(Function):
     """The running product. Its gradient divides by nothing, so that zeros are no trouble."""
 
     signature = scan_signature
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int) -> Array:
@@ -155,6 +157,7 @@ class LogCumsumExp(Function):
     """The logarithm of the running sum of exponentials, without overflow."""
 
     signature = scan_signature
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int) -> Array:

@@ -35,6 +35,7 @@ class Softplus(Function):
     """``log(1 + exp(beta * x)) / beta``, and `x` itself where ``beta * x`` is above `threshold`."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, beta: float, threshold: float) -> Array:

@@ -49,6 +49,7 @@ class Erfinv(Function):
     """The inverse of `Erf`; its gradient is infinite at -1 and 1."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -67,6 +68,7 @@ class Lgamma(Function):
     """The logarithm of the absolute value of the gamma function."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -83,6 +85,7 @@ class Digamma(Function):
     """The derivative of `Lgamma`."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -99,6 +102,7 @@ class Polygamma(Function):
     """The derivative of order `n` of `Digamma`."""
 
     signature = "*"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, n: int) -> Array:

@@ -21,6 +21,7 @@ class Var(Function):
     """The variance, divided by the count less `correction`; real for complex numbers."""
 
     signature = whole_signature
+    precision = "wide"
 
     @staticmethod
     def forward(
@@ -39,6 +40,7 @@ class Std(Function):
     """The square root of the variance; its gradient is zero where the variance is."""
 
     signature = whole_signature
+    precision = "wide"
 
     @staticmethod
     def forward(
@@ -82,6 +84,7 @@ class LogSumExp(Function):
     """
 
     signature = whole_signature
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
@@ -126,6 +129,7 @@ class Norm(Function):
     """
 
     signature = whole_signature
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array, p: float = 2.0, dim: Dims = None, keepdim: bool = False) -> Array:
