@@ -15,21 +15,22 @@ __all__ = ["ATTRIBUTES", "CREATION", "FUNCTIONS", "METHODS", "UFUNCS"]
 
 UFUNCS = (
     # arithmetic
-    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power"),
-    *("negative", "positive", "absolute", "sign", "reciprocal", "square", "conjugate"),
+    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "power", "float_power"),
+    *("negative", "positive", "absolute", "fabs", "sign", "reciprocal", "square", "conjugate"),
     # exponentials and roots
-    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "sqrt", "cbrt"),
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "sqrt", "cbrt"),
     # circular and hyperbolic
-    *("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypot"),
+    *("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "hypot", "deg2rad", "rad2deg"),
     *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
     # choice and rounding
-    *("maximum", "minimum", "fmax", "fmin", "floor", "ceil", "trunc", "rint", "copysign"),
+    *("maximum", "minimum", "fmax", "fmin", "floor", "ceil", "trunc", "rint", "copysign", "heaviside"),
     # comparison and logic
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("logical_and", "logical_or", "logical_xor", "logical_not"),
     *("isnan", "isinf", "isfinite", "signbit"),
     # bits
     *("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"),
+    *("gcd", "lcm"),
     # the one generalised ufunc
     "matmul",
 )

@@ -17,8 +17,8 @@ FLOAT: dict[str, tuple[Any, ...]] = {
         "abs", "absolute", "neg", "negative", "sign", "sgn", "floor", "ceil", "trunc", "fix", "round", "frac",
         "conj_physical", "relu", "nan_to_num", "square", "sqrt", "rsqrt", "reciprocal", "exp", "exp2",
         "expm1", "log", "log2", "log10", "log1p", "sigmoid", "logit", "sin", "cos", "tan", "asin", "arcsin",
-        "acos", "arccos", "atan", "arctan", "sinh", "cosh", "tanh", "asinh", "arcsinh", "atanh", "arctanh", "sinc",
-        "deg2rad", "rad2deg", "erf", "erfc", "erfinv", "lgamma", "digamma", "i0", "logical_not",
+        "acos", "arccos", "atan", "arctan", "sinh", "cosh", "tanh", "asinh", "arcsinh", "atanh", "arctanh",
+        "sinc", "deg2rad", "rad2deg", "erf", "erfc", "erfinv", "lgamma", "digamma", "i0", "logical_not",
     ), ()),
     **dict.fromkeys((
         "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "floor_divide",
