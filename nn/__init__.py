@@ -106,6 +106,7 @@ from shardwise.nn.layers.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from shardwise.nn.layers.position import RotaryEmbedding, SinusoidalEncoding
 from shardwise.nn.layers.rectifier import (
     CELU,
     ELU,
@@ -258,9 +259,11 @@ __all__ = [
     "ReplicationPad1d",
     "ReplicationPad2d",
     "ReplicationPad3d",
+    "RotaryEmbedding",
     "Sequential",
     "SiLU",
     "Sigmoid",
+    "SinusoidalEncoding",
     "SmoothL1Loss",
     "SoftMarginLoss",
     "Softmax",
