@@ -91,6 +91,7 @@ from shardwise.nn.functions.metric import (
 )
 from shardwise.nn.functions.norm import layer_norm, local_response_norm, rms_norm
 from shardwise.nn.functions.padding import PadMode, pad
+from shardwise.nn.functions.position import alibi_bias, apply_rotary, rotary_angles, sinusoidal_encoding
 from shardwise.nn.functions.rectifier import (
     celu,
     elu,
@@ -118,7 +119,9 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "alibi_bias",
     "alpha_dropout",
+    "apply_rotary",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -191,11 +194,13 @@ __all__ = [
     "relu",
     "relu6",
     "rms_norm",
+    "rotary_angles",
     "rrelu",
     "scaled_dot_product_attention",
     "selu",
     "sigmoid",
     "silu",
+    "sinusoidal_encoding",
     "smooth_l1_loss",
     "soft_margin_loss",
     "softmax",
