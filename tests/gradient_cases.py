@@ -22,6 +22,7 @@ from cases import (
     norm,
     ordering,
     pooling,
+    position,
     rearrangement,
     recurrent,
     reduction,
@@ -35,6 +36,7 @@ from cases.operand import Case, make
 __all__ = ["CASES", "make"]
 
 _FILES = (
+    position,
     recurrent,
     embedding,
     in_place,
