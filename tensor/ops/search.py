@@ -54,10 +54,17 @@ def _row_by_row(ordered: Array, values: Array, right: bool) -> Array:
     return low
 
 
+def _membership_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    """Give ``"ab,[c][d]->ab"``: each element is looked for in the whole set."""
+    elements, test = len(shapes[0]), len(shapes[1])
+    whole = "".join(f"[{c}]" for c in LETTERS[elements : elements + test])
+    return f"{LETTERS[:elements]},{whole}->{LETTERS[:elements]}"
+
+
 class IsIn(Function):
     """Whether each element is among `test`."""
 
-    signature = "...,[t]->..."
+    signature = _membership_signature
 
     @staticmethod
     def forward(
