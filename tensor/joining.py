@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -106,7 +107,9 @@ def column_stack(tensors: Sequence[T]) -> T:
 
 def _column(part: T) -> T:
     given: Any = _array(part)
-    column: T = given if len(given.shape) > 1 else view.Reshape.apply(given, shape=(len(given), 1))
+    column: T = (
+        given if len(given.shape) > 1 else view.Reshape.apply(given, shape=(math.prod(given.shape), 1))
+    )
     return column
 
 

@@ -156,5 +156,5 @@ def combinations(input: T, r: int = 2, with_replacement: bool = False) -> T:
         raise ShapeError(f"combinations: wanted one dim and r of at least 0, got {input.data.shape} and {r}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(input.data.shape[0]), r))
-    places = np.array(rows, np.int64).reshape(len(rows), r)
+    places = np.array(rows, np.int64).reshape(len(rows), r) if r else np.zeros(0, np.int64)  # as PyTorch
     return take.IndexSelect.apply(input, places, dim=0)

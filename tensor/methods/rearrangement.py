@@ -144,7 +144,7 @@ class Rearrangement(Carrier):
     @property
     def mH(self) -> Self:
         """The last two dims swapped, and conjugated."""
-        adjoint: Self = conj(self._swapped("mH", -1, -2))
+        adjoint: Self = conj(self._swapped("mH", -1, -2) if self.data.ndim else self)
         return adjoint
 
     def adjoint(self) -> Self:

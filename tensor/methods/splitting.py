@@ -92,6 +92,8 @@ class Splitting(Carrier):
         return self.tensor_split(given, dim)
 
     def _pieces(self, sizes: Sequence[int], dim: int) -> tuple[Self, ...]:
+        if not sizes:
+            return ()
         pieces: Any = view.Split.apply(self, sizes=tuple(sizes), dim=dim)
         return tuple(pieces)
 
@@ -99,7 +101,10 @@ class Splitting(Carrier):
         """Return the slices along `dim`, without it."""
         if not self.data.ndim:
             raise ShapeError("unbind: a tensor without dims has no slices")
-        pieces: Any = view.Unbind.apply(self, dim=counted_dim("unbind", dim, self.data.ndim))
+        dim = counted_dim("unbind", dim, self.data.ndim)
+        if not self.data.shape[dim]:
+            return ()
+        pieces: Any = view.Unbind.apply(self, dim=dim)
         return tuple(pieces)
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
@@ -144,12 +149,12 @@ class Splitting(Carrier):
         """
         shape = self.data.shape
         dim = counted_dim("unfold", dimension, len(shape))
-        if not shape:
-            raise ShapeError("unfold: a tensor without dims has no windows")
-        length = shape[dim]
+        length = shape[dim] if shape else 1
         if not 0 <= size <= length or step < 1:
             raise ShapeError(
                 f"unfold: windows of {size}, {step} apart, do not fit dim {dim} of shape {shape}; wanted a "
                 f"size of at most {length} and a step of at least 1"
             )
+        if not shape:  # one window, which is no dim of its own
+            return view.Reshape.apply(self, shape=(1,)).narrow(0, 0, size)
         return sliding.Slide.apply(self, dim=dim, size=size, step=step)

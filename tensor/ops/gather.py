@@ -6,17 +6,22 @@ has as many dims as the array, and is no longer than it along all but `dim`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array, Shape
+from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.bound import check_index
 from shardwise.tensor.ops.letter import LETTERS, term
 
 __all__ = ["Gather", "GatherLast", "Scatter", "ScatterAdd", "Ungather", "grid"]
+
+
+_FUSED_FROM = 1 << 12  # elements; below, loading the compiled code would cost more than it saves
 
 
 def grid(index: Array, dim: int) -> tuple[Array, ...]:
@@ -53,11 +58,9 @@ class Gather(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int, negative: bool = False) -> Array:
-        check_index("gather", index, a.shape[dim], dim, negative)
         ctx.shape, ctx.dim = a.shape, dim
         ctx.save(index)
-        corner = tuple([slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape)])
-        return np.take_along_axis(a[corner], index, axis=dim)
+        return _gathered(a, index, dim, negative)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
@@ -80,12 +83,50 @@ class Ungather(Function):
     def forward(ctx: Context, g: Array, index: Array, shape: Shape, dim: int) -> Array:
         ctx.dim = dim
         ctx.save(index)
-        return special.scatter_add(shape, grid(index, dim), g)
+        return _scattered(g, index, shape, dim)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (index,) = ctx.saved
         return Gather.apply(g, index, dim=ctx.dim, negative=True), None
+
+
+def _gathered(a: Array, index: Array, dim: int, negative: bool) -> Array:
+    if _is_large(a, index, dim):
+        outer, inner = math.prod(index.shape[:dim]), math.prod(index.shape[dim + 1 :])
+        folded = a.reshape(outer, a.shape[dim], inner)
+        try:
+            out = gather_along(folded, index.reshape(outer, -1, inner), negative)
+            return out.reshape(index.shape)
+        except IndexError:
+            pass  # the check below says which
+    check_index("gather", index, a.shape[dim], dim, negative)
+    corner = tuple([slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape)])
+    return np.take_along_axis(a[corner], index, axis=dim)
+
+
+def _scattered(g: Array, index: Array, shape: Shape, dim: int) -> Array:
+    same = index.shape[:dim] + index.shape[dim + 1 :] == shape[:dim] + shape[dim + 1 :]
+    if same and _is_large(g, index, dim):
+        outer, inner = math.prod(index.shape[:dim]), math.prod(index.shape[dim + 1 :])
+        try:
+            folded = g.reshape(outer, -1, inner)
+            return scatter_along(folded, index.reshape(outer, -1, inner), shape[dim]).reshape(shape)
+        except IndexError:
+            pass  # the general way says which
+    return special.scatter_add(shape, grid(index, dim), g)
+
+
+def _is_large(a: Array, index: Array, dim: int) -> bool:
+    """Tell whether compiled code pays, for which all but `dim` must be alike."""
+    return (
+        isinstance(index, np.ndarray)
+        and isinstance(a, np.ndarray)
+        and index.size >= _FUSED_FROM
+        and a.flags.c_contiguous
+        and index.dtype.kind in "iu"
+        and index.shape[:dim] + index.shape[dim + 1 :] == a.shape[:dim] + a.shape[dim + 1 :]
+    )
 
 
 def _scatter_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
@@ -103,7 +144,7 @@ class ScatterAdd(Function):
         check_index("scatter_add", index, a.shape[dim], dim)
         ctx.dim = dim
         ctx.save(index)
-        return a + special.scatter_add(a.shape, grid(index, dim), source)
+        return a + _scattered(source, index, a.shape, dim)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
