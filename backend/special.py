@@ -280,7 +280,10 @@ def _pointwise(
             "Take its .real part first."
         )
     result = np.asarray(formula(*first, x.astype(np.float64)))
-    return result if x.dtype.kind in "iub" else result.astype(x.dtype, copy=False)
+    if x.dtype.kind in "iub":
+        return result
+    with np.errstate(over="ignore"):  # beyond the range of a narrower float lies infinity
+        return result.astype(x.dtype, copy=False)
 
 
 def _elsewhere(
