@@ -79,13 +79,14 @@ def _exponential(a: Array) -> Array:
 def _pade(a: Array, coefficients: tuple[float, ...]) -> Array:
     """Return ``p(-a)^-1 p(a)``: both hold the same even powers, and odd ones of opposite sign."""
     identity = np.eye(a.shape[-1], dtype=a.dtype, like=a)
+    scaled = [c / coefficients[0] for c in coefficients]  # so that the exponential of 0 is exact
     square = a @ a
     power = identity
-    even, odd = coefficients[0] * identity, coefficients[1] * identity
-    for i in range(2, len(coefficients), 2):
+    even, odd = identity, scaled[1] * identity
+    for i in range(2, len(scaled), 2):
         power = square if i == 2 else power @ square
-        even = even + coefficients[i] * power
-        odd = odd + coefficients[i + 1] * power
+        even = even + scaled[i] * power
+        odd = odd + scaled[i + 1] * power
     odd = a @ odd
     return np.linalg.solve(even - odd, even + odd)
 
