@@ -68,6 +68,32 @@ def test_parts_are_found_by_assignment_and_named_once() -> None:
     assert {"weight", "mean"} <= set(dir(tree.a))
 
 
+def test_iterators_with_duplicates_and_prefixes() -> None:
+    tree = Tree()
+    assert [n for n, _ in tree.named_buffers(prefix="p", remove_duplicate=False)] == [
+        "p.a.mean", "p.a.cache", "p.b.0.mean", "p.b.0.cache", "p.again.mean", "p.again.cache",
+    ]  # fmt: skip
+    assert [n for n, _ in tree.a.named_buffers(recurse=False)] == ["mean", "cache"]
+    assert [n for n, _ in tree.named_modules(remove_duplicate=False)] == ["", "a", "b", "b.0", "b.1", "again"]
+    seen = {tree.b}
+    assert [n for n, _ in tree.named_modules(seen)] == ["", "a", "b.0", "b.1"]
+    assert tree.a in seen
+
+
+def test_submodules_and_buffers_by_path() -> None:
+    tree = Tree()
+    assert tree.get_buffer("b.0.mean") is tree.b[0].mean
+    assert message(ModuleError, lambda: tree.get_buffer("b.0.weight")) == "Tree has no buffer 'b.0.weight'"
+    other = nn.ReLU()
+    tree.set_submodule("b.0", other)
+    assert tree.b[0] is other
+    assert message(ModuleError, lambda: tree.set_submodule("b.5", other)) == (
+        "Tree has no submodule 'b.5' to replace; add_module() adds"
+    )
+    tree.register_module("more", other)
+    assert tree.more is other
+
+
 def test_paths_lead_to_parts() -> None:
     tree = Tree()
     assert tree.get_submodule("") is tree
@@ -257,6 +283,41 @@ def test_casting() -> None:
     assert tree.own.dtype == np.float32
 
 
+def test_targets_by_keyword_and_by_tensor() -> None:
+    tree = Tree()
+    assert tree.to(device="cpu", dtype=np.float64, non_blocking=True).own.dtype == np.float64
+    assert tree.to(sw.ones(1, dtype=np.float16)).own.dtype == np.float16
+    assert tree.to("float32").own.dtype == np.float32
+    assert tree.half().own.dtype == np.float16
+    assert tree.bfloat16().own.dtype.name == "bfloat16"
+    assert tree.cpu().own.device == "cpu"
+    assert tree.type(np.float64).own.dtype == np.float64
+    assert message(DTypeError, lambda: tree.type(np.int64)) == (
+        "Module.type: parameters that require grad cannot be <class 'numpy.int64'>; call "
+        "requires_grad_(False) first"
+    )
+    frozen = Tree().requires_grad_(False).type(np.int64)
+    assert frozen.own.dtype == frozen.a.mean.dtype == np.int64
+
+
+def test_complex_parameters_keep_their_imaginary_part() -> None:
+    module = nn.ParameterList([sw.tensor([1.0 + 2.0j]), sw.ones(1)])
+    module.double()
+    assert (module[0].dtype, module[1].dtype) == (np.complex64, np.float64)
+    module.to(np.complex128)
+    assert module[0].tolist() == [1.0 + 2.0j]
+    assert module[0].dtype == np.complex128
+
+
+def test_without_data_and_back() -> None:
+    linear = nn.Linear(2, 3, device="shape")
+    assert linear.weight.device == "shape"
+    weight = linear.weight
+    linear.to_empty(device="cpu")
+    assert linear.weight is weight
+    assert (weight.device, weight.shape) == ("cpu", (3, 2))
+
+
 def test_copies_are_apart_and_keep_ties() -> None:
     tree = Tree()
     tree(sw.ones(2)).sum().backward()
@@ -299,7 +360,7 @@ def test_repr_is_pytorch_s() -> None:
         "  (pad): ModuleList()\n"
         ")"
     )
-    assert repr(nn.LayerNorm((2, 3))) == "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True)"
+    assert repr(nn.LayerNorm((2, 3))) == "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=True)"
     assert repr(nn.Embedding(3, 2)) == "Embedding(3, 2)"
     assert repr(nn.Dropout(0.1)) == "Dropout(p=0.1)"
     assert repr(nn.Parameter(sw.ones(1))) == "Parameter(tensor([1.], requires_grad=True))"

@@ -115,3 +115,50 @@ def test_loading_between_forward_and_backward_is_caught() -> None:
     linear.load_state_dict(linear.state_dict())
     with pytest.raises(sw.errors.AutogradError, match=r"input 1 of Linear was written in place"):
         loss.backward()
+
+
+def test_results_have_names() -> None:
+    keys = Net().load_state_dict({}, strict=False)
+    assert keys.missing_keys == NAMES
+    assert keys.unexpected_keys == []
+
+
+def test_the_state_itself() -> None:
+    net = Net()
+    state = net.state_dict(keep_vars=True)
+    assert state["table.weight"] is state["head.weight"] is net.table.weight
+    assert state["count"] is net.count
+    more: dict[str, sw.Tensor] = {"there": sw.ones(1)}
+    assert net.state_dict("net.", destination=more) is more
+    assert list(more) == ["there", *(f"net.{name}" for name in NAMES)]
+
+
+def test_assigning_takes_over_memory_and_dtype() -> None:
+    net = Net()
+    net.head.bias.requires_grad_(False)
+    state: dict[str, Any] = {name: array.astype(np.float16) for name, array in arrays(Net(1)).items()}
+    state["head.weight"] = state["table.weight"]
+    assert net.load_state_dict(state, assign=True) == ([], [])
+    assert net.head.weight is net.table.weight  # the tie is kept
+    assert isinstance(net.head.weight, nn.Parameter)
+    assert net.head.weight.dtype == np.float16
+    assert np.shares_memory(net.head.bias.data, state["head.bias"])
+    assert (net.head.bias.requires_grad, net.head.weight.requires_grad) == (False, True)
+    given = nn.Parameter(sw.ones(4))
+    net.load_state_dict({"head.bias": given}, strict=False, assign=True)
+    assert net.head.bias is given
+
+
+def test_assigning_fills_a_module_without_data() -> None:
+    net = nn.Linear(3, 4, device="shape")
+    values = {"weight": np.ones((4, 3), np.float32), "bias": np.zeros(4, np.float32)}
+    net.load_state_dict(values, assign=True)
+    assert net(sw.ones(1, 3)).tolist() == [[3.0] * 4]
+
+
+def test_a_deleted_buffer_is_gone() -> None:
+    net = Net()
+    del net.count
+    assert list(net.state_dict()) == NAMES[1:]
+    net.register_buffer("count", sw.tensor([1]), persistent=False)
+    assert list(net.state_dict()) == NAMES[1:]
