@@ -72,6 +72,8 @@ def _variance(ctx: Context, op: str, a: Array, dim: Dims, correction: float, kee
 
 def _of_the_spread(ctx: Context, a: Any, g: Any) -> Any:
     """Return ``g * (a - mean) / freedom``."""
+    if 0 in a.shape:  # of which NumPy would not take the mean without a warning
+        return np.broadcast_to(np.reshape(g, kept_shape(a.shape, ctx.dims)), a.shape)
     centred = a - np.mean(a, axis=ctx.dims, keepdims=True)
     scale = 1.0 / ctx.freedom if ctx.freedom > 0 else math.nan
     return np.reshape(g * scale, kept_shape(a.shape, ctx.dims)) * centred

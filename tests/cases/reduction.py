@@ -72,6 +72,8 @@ CASES: dict[str, Case] = {
     "var all": (lambda a: a.var(), (make(2, 3),)),
     "var dims": (lambda a: a.var((0, 2), keepdim=True, correction=0), (make(2, 3, 2),)),
     "var backwards": (lambda a: a.T[::-1].var(0, unbiased=False), (make(3, 4),)),
+    "var empty": (lambda a: a.var(1), (make(2, 0),)),
+    "std without rows": (lambda a: a.std(1), (make(0, 3),)),
     "std": (lambda a: a.std(0), (make(4, 2),)),
     "std corrected": (lambda a: a.std(correction=1.5), (make(4),)),
     "var_mean": (lambda a: a.var_mean(1), (make(2, 4),)),
