@@ -143,7 +143,17 @@ def block_diag(*tensors: T) -> T:
 
 
 def where(condition: T, a: Operand, b: Operand) -> T:
-    """Return `a` where `condition` is true and `b` elsewhere; all three broadcast."""
+    """Return `a` where `condition` is true and `b` elsewhere; all three broadcast.
+
+    Two Python numbers give the dtype that `shardwise.tensor` would give them: float32, int64, bool or
+    complex64.
+    """
+    if isinstance(a, (bool, int, float, complex)) and isinstance(b, (bool, int, float, complex)):
+        kind = np.result_type(type(a), type(b)).kind
+        number: Any = np.full_like(
+            condition.data, a, {"f": np.float32, "c": np.complex64}.get(kind), shape=()
+        )
+        return arithmetic.Where.apply(condition, number if kind in "fc" else a, b)
     return arithmetic.Where.apply(condition, a, b)
 
 

@@ -13,7 +13,9 @@ import numpy as np
 
 from shardwise.backend import random as bits
 from shardwise.backend.errors import ArgumentError, DTypeError
+from shardwise.tensor.methods.carrier import Carrier, Operand
 from shardwise.tensor.methods.in_place import InPlace
+from shardwise.tensor.ops import arithmetic, comparison
 from shardwise.tensor.random import next_draw
 
 __all__ = ["Filling"]
@@ -56,11 +58,34 @@ class Filling(InPlace):
         drawn = self._drawn("cauchy_", bits.uniform)
         return self._put_numbers("cauchy_", median + sigma * np.tan(math.pi * (drawn - 0.5)))
 
-    def bernoulli_(self, p: float = 0.5) -> Self:
-        """Write 1 with probability `p`, and 0 else."""
+    def geometric_(self, p: float) -> Self:
+        """Draw every element as the number of trials up to the first success, each of probability `p`."""
+        if not 0 < p < 1:
+            raise ArgumentError(f"geometric_: the probability must be between 0 and 1, got {p}")
         draw, shape = next_draw(), self.data.shape
-        array = bits.bernoulli(shape, p, draw.seed, draw.stream, draw.offset(shape), self.data)
+        drawn = bits.uniform(shape, np.float64, draw.seed, draw.stream, draw.offset(shape), self.data)
+        trials = np.maximum(np.ceil(np.log1p(-drawn) / math.log1p(-p)), 1.0)
+        return self._put_numbers("geometric_", trials.astype(self.data.dtype))
+
+    def bernoulli_(self, p: Operand = 0.5) -> Self:
+        """Write 1 with probability `p`, a number or a tensor that broadcasts, and 0 else."""
+        draw, shape = next_draw(), self.data.shape
+        if isinstance(p, (int, float)):
+            array = bits.bernoulli(shape, p, draw.seed, draw.stream, draw.offset(shape), self.data)
+        else:
+            chances: Any = p.data if isinstance(p, Carrier) else p
+            _check_probabilities("bernoulli_", chances)
+            drawn = bits.uniform(shape, np.float64, draw.seed, draw.stream, draw.offset(shape), self.data)
+            array = drawn < chances
         return self._put_numbers("bernoulli_", array)
+
+    def bernoulli(self) -> Self:
+        """Return 1 where a trial succeeds whose probability is the element, and 0 else; without gradient."""
+        draw, shape = next_draw(), self.data.shape
+        drawn: Any = bits.uniform(shape, np.float64, draw.seed, draw.stream, draw.offset(shape), self.data)
+        _check_probabilities("bernoulli", self.data)
+        success: Self = comparison.Less.apply(drawn, self)
+        return arithmetic.Cast.apply(success, dtype=self.data.dtype)
 
     def random_(self, from_: int = 0, to: int | None = None) -> Self:
         """Draw every element from the integers from `from_` up to and without `to`.
@@ -85,6 +110,11 @@ class Filling(InPlace):
 
     def _put_numbers(self, name: str, array: Any) -> Self:
         return self._put(name, array, self._tracked(name))
+
+
+def _check_probabilities(name: str, chances: Any) -> None:
+    if not bool(np.all((chances >= 0) & (chances <= 1))):
+        raise ArgumentError(f"{name}: wanted probabilities from 0 to 1; clamp() them first")
 
 
 def _most(dtype: np.dtype[Any]) -> int:

@@ -264,6 +264,20 @@ def test_clamp_by_numbers_and_tensors() -> None:
         a.clamp()
 
 
+def test_where_of_two_numbers_has_the_default_dtypes() -> None:
+    mask = sw.tensor([True, False])
+    for a, b, dtype in (
+        (1.0, 0, np.float32),
+        (2, 3, np.int64),
+        (True, False, np.bool_),
+        (1j, 0, np.complex64),
+    ):
+        result = sw.where(mask, a, b)
+        assert result.dtype == dtype
+        assert result.tolist() == [a, b]
+    assert np.where(mask, 1.0, 0.0).dtype == np.float64  # NumPy's name, NumPy's rule
+
+
 def test_where_and_masked_fill_keep_dtypes() -> None:
     x = sw.tensor([1.0, 2.0])
     mask = sw.tensor([True, False])

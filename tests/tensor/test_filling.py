@@ -39,6 +39,16 @@ def test_bernoulli_and_integers() -> None:
     assert set(x.tolist()) == {0.0, 1.0}
     assert abs(x.data.mean() - 0.3) < 0.04
     assert sw.zeros(3, dtype=bool).bernoulli_(1.0).tolist() == [True] * 3
+    chances = sw.tensor([0.0, 1.0, 0.5])
+    tossed = sw.zeros(1000, 3).bernoulli_(chances)
+    np.testing.assert_allclose(tossed.data.mean(0), [0.0, 1.0, 0.5], atol=0.06)
+    tossed = chances.requires_grad_().expand(1000, 3).bernoulli()
+    np.testing.assert_allclose(tossed.data.mean(0), [0.0, 1.0, 0.5], atol=0.06)
+    assert tossed.dtype == np.float32
+    assert not tossed.requires_grad
+    trials = sw.zeros(4000, dtype=np.int64).geometric_(0.25)
+    assert trials.data.min() == 1
+    assert abs(trials.data.mean() - 4.0) < 0.25
     n = sw.zeros(1000, dtype=np.int64).random_(-2, 3)
     assert set(n.tolist()) == {-2, -1, 0, 1, 2}
     assert set(sw.zeros(100).random_(2).tolist()) == {0.0, 1.0}
@@ -79,6 +89,8 @@ def test_arguments() -> None:
         (lambda: x.log_normal_(0, 0), "log_normal_: the standard deviation must be above 0, got 0"),
         (lambda: x.exponential_(0), "exponential_: the rate must be above 0, got 0"),
         (lambda: x.cauchy_(0, 0), "cauchy_: the width must be above 0, got 0"),
+        (lambda: x.geometric_(1.0), "geometric_: the probability must be between 0 and 1, got 1.0"),
+        (lambda: x.bernoulli_(x + 2), "bernoulli_: wanted probabilities from 0 to 1; clamp() them first"),
         (lambda: x.random_(3, 3), "random_: the range must end behind its start, got [3, 3)"),
     ):
         with pytest.raises(ArgumentError) as caught:
