@@ -115,7 +115,7 @@ def _lengths(
     """Return the lengths on the host, as int64 of shape (n,), after checking them."""
     given = lengths.data if isinstance(lengths, Tensor) else np.asarray(lengths)
     host = backend_of(given).to_host(given)
-    if host.dtype.kind not in "iu":
+    if host.size and host.dtype.kind not in "iu":
         raise DTypeError(f"{op}: {name} must be integers, not {host.dtype}; cast with long()")
     if host.shape != (n,) and not (n == 1 and host.shape == ()):
         raise ShapeError(f"{op}: {name} must have shape ({n},), got {host.shape}")
