@@ -20,7 +20,7 @@ from shardwise.tensor.mode import current_mode, override
 from shardwise.tensor.narrow import is_narrow
 from shardwise.tensor.ops.arithmetic import Cast
 
-__all__ = ["autocast"]
+__all__ = ["autocast", "report_products"]
 
 _logger = logging.getLogger(__name__)
 _DEFAULTS = {"cpu": np.dtype(ml_dtypes.bfloat16), "cuda": np.dtype(np.float16)}
@@ -78,7 +78,7 @@ def autocast(
             yield
         return
     if device_type == "cpu":
-        _report(narrow.name)
+        report_products(narrow.name)
     with override(autocast=True, doors=(*current_mode().doors, _Door(device_type, narrow))):
         yield
 
@@ -112,7 +112,7 @@ class _Door:
 
 
 @functools.cache
-def _report(dtype: str) -> None:
+def report_products(dtype: str) -> None:
     """Say once where products of a dtype are not computed in it."""
     if dtype != "bfloat16" or not has_bfloat16():
         _logger.warning(

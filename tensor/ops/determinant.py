@@ -27,6 +27,7 @@ class Det(Function):
     """The determinants of square matrices; their gradient is right for singular ones as well."""
 
     signature = "...[m][n]->..."
+    precision = "wide"
     flops = staticmethod(_third_of_cube)
 
     @staticmethod
@@ -48,6 +49,7 @@ class Cofactor(Function):
     """
 
     signature = "...[m][n]->...[m][n]"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -74,6 +76,7 @@ class SlogDet(Function):
     """The sign (or the phase) of the determinants, and the logarithm of their absolute value."""
 
     signature = "...[m][n]->...,..."
+    precision = "wide"
     flops = staticmethod(_third_of_cube)
 
     @staticmethod

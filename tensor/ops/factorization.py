@@ -26,6 +26,7 @@ class Cholesky(Function):
     """
 
     signature = "...[m][n]->...[m][n]"
+    precision = "wide"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:
@@ -72,6 +73,7 @@ class QR(Function):
     """Factors Q with orthonormal columns, and R upper-triangular, with the product a."""
 
     signature = _qr_signature
+    precision = "wide"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:

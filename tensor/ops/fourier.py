@@ -63,6 +63,7 @@ class Fourier(Function):
     """The transforms of complex (or real) numbers over several dims, cut or filled up to `sizes`."""
 
     signature = _signature
+    precision = "wide"
     flops = staticmethod(_flops)
 
     @staticmethod
@@ -88,6 +89,7 @@ class RealFourier(Function):
     """The first half of the transform of real numbers, whose other half is its conjugate."""
 
     signature = _signature
+    precision = "wide"
     flops = staticmethod(_flops)
 
     @staticmethod
@@ -109,6 +111,7 @@ class InverseRealFourier(Function):
     """The real numbers of which `a` is the first half of the transform; imaginary ends do not count."""
 
     signature = _signature
+    precision = "wide"
     flops = staticmethod(_flops)
 
     @staticmethod

@@ -27,6 +27,7 @@ class Inv(Function):
     """The inverses of square matrices."""
 
     signature = "...[m][n]->...[n][m]"
+    precision = "wide"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:
@@ -50,6 +51,7 @@ class Solve(Function):
     """The solutions X of ``a @ X = b``, for matrices b; batch dims broadcast."""
 
     signature = "...[m][n],...[m]k->...[n]k"
+    precision = "wide"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:
@@ -97,6 +99,7 @@ class SolveTriangular(Function):
     """The solutions X of ``a @ X = b``, where only one triangle of `a` counts."""
 
     signature = "...[m][n],...[m]k->...[n]k"
+    precision = "wide"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:

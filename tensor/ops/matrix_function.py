@@ -34,6 +34,7 @@ class MatrixExp(Function):
     """The exponentials of square matrices, by scaling and squaring."""
 
     signature = "...[m][n]->...[m][n]"
+    precision = "wide"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:

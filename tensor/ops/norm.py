@@ -43,6 +43,7 @@ class RMSNorm(Function):
     """Division of the last dim by its root mean square (Zhang, Sennrich 2019)."""
 
     signature = "...[d],[d]->...[d]"
+    precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, x: Array, weight: Array | None, eps: float) -> Array:
@@ -75,6 +76,7 @@ class BatchNorm(Function):
     """
 
     signature = _batch_signature
+    precision = "wide"
 
     @staticmethod
     def forward(
@@ -108,6 +110,7 @@ class GroupNorm(Function):
     """
 
     signature = _group_signature
+    precision = "wide"
 
     @staticmethod
     def forward(

@@ -55,6 +55,7 @@ class SVD(Function):
     """
 
     signature = _svd_signature
+    precision = "wide"
     flops = staticmethod(_flops)
 
     @staticmethod
@@ -99,6 +100,7 @@ class SingularValues(Function):
     """Singular values, descending."""
 
     signature = _values_signature
+    precision = "wide"
     flops = staticmethod(_flops)
 
     @staticmethod
@@ -148,6 +150,7 @@ class Pinv(Function):
     """
 
     signature = "...[m][n]->...[n][m]"
+    precision = "wide"
     flops = staticmethod(_flops)
 
     @staticmethod
@@ -178,6 +181,7 @@ class Lstsq(Function):
     """The X of least norm among those that minimise ``a @ X - b``, for matrices b; batch dims broadcast."""
 
     signature = "...[m][n],...[m]k->...[n]k"
+    precision = "wide"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:

@@ -48,6 +48,7 @@ class Eigh(Function):
     """
 
     signature = "...[m][n]->...[n],...[m][n]"
+    precision = "wide"
     flops = _cubes(9)
 
     @staticmethod
@@ -68,6 +69,7 @@ class Eigvalsh(Function):
     """The eigenvalues of Hermitian matrices, ascending and real."""
 
     signature = "...[m][n]->...[n]"
+    precision = "wide"
     flops = _cubes(2)
 
     @staticmethod
@@ -92,6 +94,7 @@ class Eig(Function):
     """The eigenvalues of square matrices, complex and in no order, and their eigenvectors as columns."""
 
     signature = "...[m][n]->...[n],...[m][n]"
+    precision = "wide"
     flops = _cubes(25)
 
     @staticmethod
@@ -121,6 +124,7 @@ class Eigvals(Function):
     """The eigenvalues of square matrices, complex and in no order."""
 
     signature = "...[m][n]->...[n]"
+    precision = "wide"
     flops = _cubes(10)
 
     @staticmethod

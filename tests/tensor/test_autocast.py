@@ -64,7 +64,7 @@ def test_gradients_of_parameters_stay_float32() -> None:
 def test_a_network_trains_in_mixed_precision() -> None:
     sw.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 16),
+        nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 16),
         nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 3),
     )  # fmt: skip
     optimizer = optim.AdamW(model.parameters(), lr=0.01)
@@ -140,7 +140,7 @@ def test_it_says_where_there_is_no_gain(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "has_bfloat16", lambda: False)
-    module._report.cache_clear()
+    module.report_products.cache_clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             with autocast():
@@ -148,12 +148,12 @@ def test_it_says_where_there_is_no_gain(
     assert len(caplog.records) == 1
     assert "bfloat16 products are computed in float32 here" in caplog.text
     monkeypatch.setattr(module, "has_bfloat16", lambda: True)
-    module._report.cache_clear()
+    module.report_products.cache_clear()
     caplog.clear()
     with autocast():
         pass
     assert not caplog.records
-    module._report.cache_clear()
+    module.report_products.cache_clear()
 
 
 def test_where_the_processor_can_products_get_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
