@@ -140,7 +140,7 @@ class Remainder(Function):
         return np.remainder(a, b)
 
     @staticmethod
-    @np.errstate(divide="ignore", invalid="ignore")
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         return g, -g * np.floor_divide(a, b) if ctx.need[1] else None
@@ -157,7 +157,7 @@ class Fmod(Function):
         return np.fmod(a, b)
 
     @staticmethod
-    @np.errstate(divide="ignore", invalid="ignore")
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         # The quotient that fmod took is whole; a / b alone may round up to the next one.

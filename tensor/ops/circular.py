@@ -183,6 +183,7 @@ class Sinc(Function):
         return np.where(zero, 1.0, np.sin(t) / np.where(zero, 1.0, t))
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         t = math.pi * conj(a)

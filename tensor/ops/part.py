@@ -15,6 +15,9 @@ from shardwise.tensor.ops.conjugate import conj
 
 __all__ = ["Abs", "Angle", "Conj", "Fabs", "Imag", "Real", "Sgn"]
 
+# A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
+_quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
+
 
 class Real(Function):
     """The real part: of complex numbers a view."""
@@ -70,6 +73,7 @@ class Abs(Function):
         return np.abs(a)
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g * (Sgn.apply(a) if a.dtype.kind == "c" else np.sign(a)),)
@@ -97,6 +101,7 @@ class Sgn(Function):
     signature = "*"
 
     @staticmethod
+    @_quiet
     def forward(ctx: Context, a: Array) -> Array:
         if a.dtype.kind != "c":
             return np.sign(a)
@@ -106,6 +111,7 @@ class Sgn(Function):
         return out
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         if g.dtype.kind != "c":
             return (np.zeros_like(g),)
@@ -130,6 +136,7 @@ class Angle(Function):
         return np.where(np.isnan(a), floating, np.where(a < 0, math.pi, np.zeros_like(floating)))
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         if a.dtype.kind != "c":

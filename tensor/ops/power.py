@@ -91,6 +91,7 @@ class Square(Function):
         return np.square(a)
 
     @staticmethod
+    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g * (2.0 * conj(a)),)
