@@ -103,7 +103,7 @@ def test_an_install_is_not_repeated_until_pyproject_changes(tmp_path: Path) -> N
     assert "pip install" not in make(tmp_path, "--dry-run", "test", "train").stdout
     later = time.time() + 1000
     os.utime(tmp_path / "pyproject.toml", (later, later))
-    assert make(tmp_path, "--dry-run", "test").stdout.count("pip install") == 1
+    assert make(tmp_path, "--dry-run", "test").stdout.count("--editable") == 1
 
 
 def test_no_python(tmp_path: Path) -> None:
