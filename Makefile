@@ -60,7 +60,7 @@ $(VENV)/installed.docs: extras := docs
 $(VENV)/installed.%: pyproject.toml | $(VENV)/bin/pip
 	@echo "Installing shardwise$(if $(extras),[$(extras)]) into $(VENV); this happens once and takes about a minute."
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --editable ".$(if $(extras),[$(extras)])"
-	@# Weights for examples/pretrained.py; without what the package would bring, since it is never imported.
+# Weights for examples/pretrained.py; without what the package would bring, since it is never imported.
 	@$(if $(filter %.dev,$@),$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps g2p-en==2.1.0)
 	@touch $@ $(if $(filter %.dev %.peers,$@),$(VENV)/installed.run)
 
