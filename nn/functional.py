@@ -66,6 +66,8 @@ from shardwise.nn.functions.dropout import (
 from shardwise.nn.functions.embedding import BagMode, embedding, embedding_bag
 from shardwise.nn.functions.encoding import one_hot
 from shardwise.nn.functions.gate import glu, swiglu
+from shardwise.nn.functions.grid import affine_grid, grid_sample
+from shardwise.nn.functions.interpolation import interpolate, upsample
 from shardwise.nn.functions.likelihood import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -106,6 +108,7 @@ from shardwise.nn.functions.rectifier import (
 )
 from shardwise.nn.functions.reduction import Reduction
 from shardwise.nn.functions.regression import huber_loss, l1_loss, mse_loss, smooth_l1_loss
+from shardwise.nn.functions.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from shardwise.nn.functions.softmax import gumbel_softmax, log_softmax, softmax, softmin
 from shardwise.nn.functions.window import fold, unfold
 
@@ -119,6 +122,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "alibi_bias",
     "alpha_dropout",
     "apply_rotary",
@@ -130,6 +134,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -152,6 +157,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -161,6 +167,7 @@ __all__ = [
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -189,6 +196,8 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -215,4 +224,5 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unfold",
+    "upsample",
 ]  # fmt: skip

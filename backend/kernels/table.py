@@ -27,6 +27,7 @@ from shardwise.backend.kernels.pooling import (
     maximum_forward,
 )
 from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.resampling import resample_backward, resample_forward
 from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
 from shardwise.backend.kernels.scan import running_sum
 from shardwise.backend.kernels.scatter import scatter_rows
@@ -46,6 +47,7 @@ KERNELS = (
     *(batch_norm_forward, batch_norm_backward, group_norm_forward, group_norm_backward),
     *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),
     *(average_forward, average_backward, maximum_forward, maximum_backward),
+    *(resample_forward, resample_backward),
     *(attention_forward, attention_backward),
     *(cross_entropy_forward, cross_entropy_backward),
     *(dropout_forward, dropout_backward),

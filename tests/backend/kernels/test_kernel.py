@@ -207,6 +207,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "batch_norm_backward": (M, M, None, V, V, 1e-5),
     "group_norm_forward": (M, V, None, 1, 1e-5),
     "group_norm_backward": (M, M, None, M[:, :1], M[:, :1], 1, 1e-5),
+    "resample_forward": (H, np.array([[3, 0]]), M[:1, :2]),
+    "resample_backward": (H[:, :2], np.array([[3, 0]]), M[:1, :2], 4),
     "softmax_forward": (M,),
     "softmax_backward": (M, M),
     "log_softmax_forward": (M,),
