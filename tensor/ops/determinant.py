@@ -34,7 +34,8 @@ class Det(Function):
     def forward(ctx: Context, a: Array) -> Array:
         check_matrices("det", a)
         ctx.save(a)
-        return np.linalg.det(a)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are the answer
+            return np.linalg.det(a)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
@@ -55,7 +56,7 @@ class Cofactor(Function):
     def forward(ctx: Context, a: Array) -> Array:
         u, s, vh = attempt("det", np.linalg.svd, a, why="has NaN in it, so that its gradient is unknown")
         others = np.where(np.eye(s.shape[-1], dtype=bool, like=a), 1.0, np.expand_dims(s, -2))
-        with np.errstate(over="ignore", invalid="ignore"):  # as det itself
+        with np.errstate(over="ignore", invalid="ignore"):
             products = np.prod(others, axis=-1)
             phase = np.linalg.det(u) * np.linalg.det(vh)
             inner = columns_scaled(conj(u), products) @ conj(vh)
@@ -82,7 +83,8 @@ class SlogDet(Function):
     @staticmethod
     def forward(ctx: Context, a: Array) -> tuple[Array, Array]:
         check_matrices("slogdet", a)
-        sign, log = np.linalg.slogdet(a)
+        with np.errstate(invalid="ignore"):
+            sign, log = np.linalg.slogdet(a)
         ctx.save(a, sign)
         return sign, log
 

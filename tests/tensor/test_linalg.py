@@ -415,6 +415,9 @@ def test_nan_in_decompositions() -> None:
             function(lost)
     assert np.isnan(linalg.eigvalsh(lost).data).all()
     assert np.isnan(linalg.inv(lost).data).all()
+    assert math.isnan(linalg.det(lost).item())
+    assert math.isnan(linalg.slogdet(lost).logabsdet.item())
+    assert linalg.det(sw.tensor(10 * np.eye(200), dtype=np.float32)).item() == math.inf
 
 
 @pytest.mark.parametrize(
