@@ -196,7 +196,8 @@ def combine_at(operation: np.ufunc, base: Array, index: Index, updates: Array) -
     if type(base) is not np.ndarray:
         return _elsewhere(combine_at, cuda.combine_at, base, (operation, base, index, updates))
     result = base.copy()
-    operation.at(result, index, updates)  # type: ignore[arg-type]  # NumPy's stubs leave tuples out
+    with np.errstate(invalid="ignore"):  # unlike the ufunc itself, it warns of NaN
+        operation.at(result, index, updates)  # type: ignore[arg-type]  # NumPy's stubs leave tuples out
     return result
 
 

@@ -62,9 +62,9 @@ class Selection(Rearrangement):
         """Return integers that name places as a tensor or an array, where this tensor is."""
         if isinstance(index, Carrier):
             return index
-        array = np.asarray(index) if isinstance(index, list) else index
-        if not array.size and isinstance(index, list):
-            array = array.astype(np.int64)  # an empty list holds floats, says NumPy
+        array = index
+        if isinstance(index, list):
+            array = np.asarray(index, None if index else np.int64)  # an empty list holds floats, says NumPy
         if not hasattr(array, "dtype"):
             raise DTypeError(
                 f"{op}: the index must be a tensor or array of integers, not {type(index).__name__}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cases.complex_number import make_complex
 from cases.operand import Case, make
 from shardwise.nn import functional as F
 from shardwise.tensor import Tensor
@@ -90,6 +91,8 @@ CASES: dict[str, Case] = {
     "pad reflect": (lambda a: F.pad(a, (2, 1, 1, 1), "reflect"), (make(2, 3),)),
     "pad replicate": (lambda a: F.pad(a, (3, 2, -1, 2), "replicate"), (make(2, 2),)),
     "pad circular": (lambda a: F.pad(a, (2, 1), "circular"), (make(2, 3),)),
+    "complex mH and tile": (lambda a: a.mH.tile(2, 1), (make_complex(2, 3),)),
+    "complex pad": (lambda a: F.pad(a, (1, 2), "reflect"), (make_complex(2, 3),)),
     "np.pad symmetric": (lambda a: np.pad(a, ((4, 3), (0, 2)), "symmetric"), (make(2, 3),)),
     "np.pad reflect far": (lambda a: np.pad(a, 5, "reflect"), (make(3),)),
     "np.pad wrap far": (lambda a: np.pad(a, (4, 3), mode="wrap"), (make(2),)),

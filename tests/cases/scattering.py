@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import shardwise as sw
+from cases.complex_number import make_complex
 from cases.operand import INDEX, Case, make
 from cases.selection import MASK, ROWS
 
@@ -96,6 +97,16 @@ CASES: dict[str, Case] = {
     ),
     "masked_scatter": (lambda a, s: a.masked_scatter(sw.tensor(MASK), s), (make(2, 3), make(2, 2))),
     "masked_scatter broadcast": (lambda a, s: a.masked_scatter(MASK, s), (make(3), make(5))),
+    "complex assign": (assign(ROWS), (make_complex(2, 2), make_complex(3, 2))),
+    "complex assign a real value": (assign((slice(None), 0)), (make_complex(2, 2), make(2))),
+    "complex scatter_add": (
+        lambda a, s: a.scatter_add(1, INDEX, s),
+        (make_complex(2, 3), make_complex(2, 3, seed=1)),
+    ),
+    "complex scatter_reduce prod": (
+        lambda a, s: a.scatter_reduce(1, INDEX, s, "prod"),
+        (make_complex(2, 3), make_complex(2, 3, seed=1)),
+    ),
     "scatter_": (into("scatter_", 1, ONCE), (make(2, 3), make(2, 2))),
     "scatter_add_": (into("scatter_add_", 1, INDEX), (make(2, 3), make(2, 3, seed=1))),
     "scatter_reduce_": (into("scatter_reduce_", 1, INDEX, reduce="mean"), (make(2, 3), make(2, 3, seed=1))),
