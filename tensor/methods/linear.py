@@ -6,7 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from shardwise.tensor.methods.carrier import Carrier, Operand
+from shardwise.tensor.methods.carrier import Operand
+from shardwise.tensor.methods.in_place import InPlace
 from shardwise.tensor.ops import (
     cross,
     determinant,
@@ -20,7 +21,7 @@ from shardwise.tensor.ops import (
 __all__ = ["LinearAlgebra"]
 
 
-class LinearAlgebra(Carrier):
+class LinearAlgebra(InPlace):
     """What treats tensors as vectors and matrices; the operator ``@`` takes any of them."""
 
     def mm(self, mat2: Operand) -> Self:
@@ -86,6 +87,31 @@ class LinearAlgebra(Carrier):
         """Return ``beta * self`` plus `alpha` times the sum of ``bmm(batch1, batch2)`` over the batch."""
         result: Self = product.addbmm(self, batch1, batch2, beta, alpha)
         return result
+
+    def addmm_(self, mat1: Operand, mat2: Operand, *, beta: complex = 1, alpha: complex = 1) -> Self:
+        """Do `addmm` in place."""
+        tracked = self._tracked("addmm_", mat1, mat2)
+        return self._put("addmm_", self.addmm(mat1, mat2, beta=beta, alpha=alpha), tracked)
+
+    def addmv_(self, mat: Operand, vec: Operand, *, beta: complex = 1, alpha: complex = 1) -> Self:
+        """Do `addmv` in place."""
+        tracked = self._tracked("addmv_", mat, vec)
+        return self._put("addmv_", self.addmv(mat, vec, beta=beta, alpha=alpha), tracked)
+
+    def addr_(self, vec1: Operand, vec2: Operand, *, beta: complex = 1, alpha: complex = 1) -> Self:
+        """Do `addr` in place."""
+        tracked = self._tracked("addr_", vec1, vec2)
+        return self._put("addr_", self.addr(vec1, vec2, beta=beta, alpha=alpha), tracked)
+
+    def baddbmm_(self, batch1: Operand, batch2: Operand, *, beta: complex = 1, alpha: complex = 1) -> Self:
+        """Do `baddbmm` in place."""
+        tracked = self._tracked("baddbmm_", batch1, batch2)
+        return self._put("baddbmm_", self.baddbmm(batch1, batch2, beta=beta, alpha=alpha), tracked)
+
+    def addbmm_(self, batch1: Operand, batch2: Operand, *, beta: complex = 1, alpha: complex = 1) -> Self:
+        """Do `addbmm` in place."""
+        tracked = self._tracked("addbmm_", batch1, batch2)
+        return self._put("addbmm_", self.addbmm(batch1, batch2, beta=beta, alpha=alpha), tracked)
 
     # ---- square matrices
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import shardwise as sw
 from shardwise.backend import ShapeArray
-from shardwise.errors import ArgumentError, ShapeError
+from shardwise.errors import ArgumentError, AutogradError, ShapeError
 from shardwise.tensor import Tensor
 from shardwise.tensor.einsum import chain_matmul, einsum, tensordot
 from shardwise.tensor.ops import product
@@ -287,3 +287,29 @@ def test_products_that_are_added() -> None:
     np.testing.assert_allclose(base.addbmm(x, y, beta=3).data, 3 * base.data + (x.data @ y.data).sum(0))
     lost = sw.full((4,), np.nan)
     np.testing.assert_array_equal(lost.addmm(a, b, beta=0).data, a.data @ b.data)
+
+
+def test_products_added_in_place() -> None:
+    a, b, v, w = draw((2, 3), 0), draw((3, 4), 1), draw((3,), 2), draw((2,), 3)
+    x, y = draw((5, 2, 3), 0), draw((5, 3, 4), 1)
+    for name, base, operands in (
+        ("addmm", draw((2, 4), 4), (a, b)),
+        ("addmv", w.clone(), (a, v)),
+        ("addr", a.clone(), (w, v)),
+        ("baddbmm", draw((5, 2, 4), 4), (x, y)),
+        ("addbmm", draw((2, 4), 4), (x, y)),
+    ):
+        expected = getattr(base, name)(*operands, beta=2, alpha=-1)
+        memory = base.data
+        assert getattr(base, f"{name}_")(*operands, beta=2, alpha=-1) is base
+        assert base.data is memory
+        np.testing.assert_array_equal(base.data, expected.data)
+    weight = b.clone().requires_grad_()
+    total = sw.zeros(2, 4, dtype=np.float64).addmm_(a, weight)
+    total.sum().backward()
+    assert weight.grad is not None
+    np.testing.assert_allclose(weight.grad.data, a.data.T @ np.ones((2, 4)))
+    with pytest.raises(AutogradError, match="addmm_"):
+        weight.addmm_(draw((3, 2), 0), draw((2, 4), 1))
+    with pytest.raises(ShapeError, match=r"addmm_.* into shape \(4,\)"):
+        sw.zeros(4).addmm_(a, b)
