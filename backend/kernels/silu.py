@@ -30,15 +30,17 @@ def _silu_forward(x: Array) -> Array:
     """
     e = np.exp(-np.abs(x))
     # Far below 0 exp is 0 anyway, and -inf * 0 would be NaN.
-    return np.where(x < 0, np.maximum(x, -1000.0) * e, x) / (1.0 + e)
+    y: Array = np.maximum(x, -1000.0) * (np.where(x < 0, e, 1.0) / (1.0 + e))
+    return y
 
 
 def _silu_backward(g: Array, x: Array) -> Array:
     """The gradient of :func:`silu_forward` at `x`, times `g` (both of one shape)."""
     # Beyond the cut the slope is 0 or 1 in double precision; at infinity inf * 0 would make it NaN.
     cut = np.clip(x, -45.0, 45.0)
-    s = 0.5 * np.tanh(0.5 * cut) + 0.5
-    dx: Array = g * (s * (1.0 + cut * (1.0 - s)))
+    e = np.exp(-cut)
+    s = 1.0 / (1.0 + e)
+    dx: Array = g * (s * (1.0 + cut * (e * s)))  # e * s is 1 - s, without its cancellation
     return dx
 
 

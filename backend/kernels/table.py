@@ -31,6 +31,7 @@ from shardwise.backend.kernels.resampling import resample_backward, resample_for
 from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
 from shardwise.backend.kernels.scan import running_sum
 from shardwise.backend.kernels.scatter import scatter_rows
+from shardwise.backend.kernels.silu import silu_backward, silu_forward
 from shardwise.backend.kernels.softmax import (
     log_softmax_backward,
     log_softmax_forward,
@@ -43,6 +44,7 @@ __all__ = ["KERNELS"]
 KERNELS = (
     *(take_windows_, add_windows_, depthwise_forward, depthwise_input, depthwise_weight),
     *(erf, gelu_forward, gelu_backward, gelu_tanh_forward, gelu_tanh_backward),
+    *(silu_forward, silu_backward),
     *(layer_norm_forward, layer_norm_backward, rms_norm_forward, rms_norm_backward),
     *(batch_norm_forward, batch_norm_backward, group_norm_forward, group_norm_backward),
     *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),

@@ -158,10 +158,11 @@ def rrelu(
         result = rectifier.LeakyRelu.apply(input, slope=(lower + upper) / 2.0)
     else:
         draw = next_draw()
-        uniform = bits.uniform(
-            input.shape, input.dtype, draw.seed, draw.stream, draw.offset(input.shape), like=input.data
-        )
-        result = rectifier.PRelu.apply(input, uniform * (upper - lower) + lower)
+        place = draw.seed, draw.stream, draw.offset(input.shape)
+        precision = np.float64 if input.dtype == np.float64 else np.float32
+        uniform = bits.uniform(input.shape, precision, *place, like=input.data)
+        slopes = (uniform * (upper - lower) + lower).astype(input.dtype)
+        result = rectifier.PRelu.apply(input, slopes)
     return placed("rrelu", input, result, inplace)
 
 

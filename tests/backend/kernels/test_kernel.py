@@ -199,6 +199,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "gelu_backward": (M, M),
     "gelu_tanh_forward": (M,),
     "gelu_tanh_backward": (M, M),
+    "silu_forward": (M,),
+    "silu_backward": (M, M),
     "layer_norm_forward": (M, V, None, 1e-5),
     "layer_norm_backward": (M, M, None, ROWS, ROWS, 1e-5),
     "rms_norm_forward": (M, V, 1e-5),
