@@ -33,6 +33,7 @@ from shardwise.tensor.methods.printing import Printing
 from shardwise.tensor.methods.repetition import Repetition
 from shardwise.tensor.methods.rounding import Rounding
 from shardwise.tensor.methods.scan import Scan
+from shardwise.tensor.methods.special_function import SpecialFunctions
 from shardwise.tensor.methods.splitting import Splitting
 from shardwise.tensor.methods.statistics import Statistics
 from shardwise.tensor.methods.triangle import Triangle
@@ -53,6 +54,7 @@ _NOT_ARRAYS = frozenset({list, tuple, int, float, complex, bool, str})
 class Tensor(
     Calculation,
     Exponential,
+    SpecialFunctions,
     Trigonometry,
     Rounding,
     Logic,

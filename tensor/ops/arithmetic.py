@@ -206,6 +206,7 @@ class Cast(Function):
     """Another dtype; the engine casts the gradient back."""
 
     signature = "*"
+    exact = True
 
     @staticmethod
     def forward(ctx: Context, a: Array, dtype: Any) -> Array:
@@ -218,6 +219,7 @@ class Cast(Function):
 
 class Clone(Function):
     signature = "*"
+    exact = True
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
 from shardwise.backend.array import Array
@@ -73,17 +76,27 @@ class Lerp(Function):
 
 
 class Ldexp(Function):
-    """``a * 2 ** b``."""
+    """``a * 2 ** b``; an integer `b` does not widen the dtype."""
 
     signature = "*"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
-        out = a * 2.0**b
-        ctx.save(b, out)
+        scale = _power_of_two(a, b)
+        out = a * scale
+        ctx.save(a, b, out)
         return out
 
     @staticmethod
+    @np.errstate(over="ignore", invalid="ignore")
     def backward(ctx: Context, g: Array) -> Gradients:
-        b, out = ctx.saved
-        return g * 2.0**b, g * (0.6931471805599453 * out) if ctx.need[1] else None
+        a, b, out = ctx.saved
+        da = g * _power_of_two(a, b) if ctx.need[0] else None
+        return da, g * (math.log(2.0) * conj(out)) if ctx.need[1] else None
+
+
+def _power_of_two(a: Any, b: Any) -> Any:
+    given = getattr(b, "dtype", None)
+    if given is not None and given.kind in "iub" and getattr(a, "dtype", given).kind in "fc":
+        b = b.astype(np.real(a).dtype)
+    return 2.0**b

@@ -51,7 +51,10 @@ class Imag(Function):
 
 
 class Conj(Function):
+    """The complex conjugate."""
+
     signature = "*"
+    exact = True
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

@@ -247,6 +247,8 @@ def test_alpha_value_and_weight() -> None:
     assert a.lerp(b, 0.25).tolist() == [1.5, 2.75]
     assert a.lerp(b, sw.tensor(1.0)).tolist() == b.tolist()
     assert (sw.tensor([0.1]).lerp(sw.tensor([0.7]), 1.0) == sw.tensor([0.7])).item()
+    halved = sw.tensor([1.0, 3.0]).ldexp(sw.tensor([-1, 4]))
+    assert (halved.dtype, halved.tolist()) == (np.float32, [0.5, 48.0])
     assert a.float().addcmul(b.float(), 2.0, value=3).dtype == np.float32
 
 
