@@ -58,6 +58,7 @@ class Gather(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int, negative: bool = False) -> Array:
+        dim = dim % a.ndim
         ctx.shape, ctx.dim = a.shape, dim
         ctx.save(index)
         return _gathered(a, index, dim, negative)
@@ -81,7 +82,7 @@ class Ungather(Function):
 
     @staticmethod
     def forward(ctx: Context, g: Array, index: Array, shape: Shape, dim: int) -> Array:
-        ctx.dim = dim
+        ctx.dim = dim = dim % g.ndim
         ctx.save(index)
         return _scattered(g, index, shape, dim)
 
@@ -141,8 +142,8 @@ class ScatterAdd(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, source: Array, dim: int) -> Array:
+        ctx.dim = dim = dim % a.ndim
         check_index("scatter_add", index, a.shape[dim], dim)
-        ctx.dim = dim
         ctx.save(index)
         return a + _scattered(source, index, a.shape, dim)
 
@@ -163,8 +164,8 @@ class Scatter(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, source: Array, dim: int) -> Array:
+        ctx.dim = dim = dim % a.ndim
         check_index("scatter", index, a.shape[dim], dim)
-        ctx.dim = dim
         ctx.save(index)
         out = a.copy()
         out[grid(index, dim)] = source
@@ -185,7 +186,7 @@ class GatherLast(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int) -> Array:
-        ctx.shape, ctx.dim = a.shape, dim
+        ctx.shape, ctx.dim = a.shape, dim % a.ndim
         ctx.save(index)
         places = grid(index, dim)
         order = np.zeros(a.shape, np.int64, like=a)

@@ -33,10 +33,11 @@ def _plain(part: Any) -> Any:
     if kind is int or part is None or part is Ellipsis or kind is bool:
         return part
     if kind is slice:
-        bounds = (part.start, part.stop, part.step)
-        if all(type(bound) is int or bound is None for bound in bounds):
+        start, stop, step = part.start, part.stop, part.step
+        if (start is None or type(start) is int) and (stop is None or type(stop) is int) and step is None:
             return part
-        return slice(*[None if bound is None else operator.index(bound) for bound in bounds])
+        bounds = [None if bound is None else operator.index(bound) for bound in (start, stop, step)]
+        return slice(*bounds)
     if hasattr(part, "node"):
         part = part.data
     if not hasattr(part, "dtype"):
@@ -57,11 +58,11 @@ def _plain(part: Any) -> Any:
 
 def is_basic(index: Any) -> bool:
     """Tell whether a plain index has only integers, slices, None and Ellipsis: then it gives a view."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(
-        part is None or part is Ellipsis or (isinstance(part, (int, slice)) and type(part) is not bool)
-        for part in parts
-    )
+    for part in index if type(index) is tuple else (index,):
+        kind = type(part)
+        if kind is not int and kind is not slice and part is not None and part is not Ellipsis:
+            return False
+    return True
 
 
 def never_repeats(index: Any) -> bool:

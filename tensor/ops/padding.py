@@ -52,25 +52,32 @@ class Unpad(Function):
     @staticmethod
     def forward(ctx: Context, g: Array, pads: Pairs, mode: str) -> Array:
         ctx.pads, ctx.mode = pads, mode
+        if mode == "constant" or not any(map(any, pads)):
+            return g[tuple([slice(b, n - a) for (b, a), n in zip(pads, g.shape, strict=True)])].copy()
         for dim, (before, after) in enumerate(pads):
-            n = g.shape[dim] - before - after
-            out = g[_slice(dim, before, before + n)].copy()
-            if mode != "constant":
-                source: list[int] = np.pad(range(n), (before, after), mode=mode).tolist()  # type: ignore[call-overload]
-                for start, stop in ((0, before), (before + n, before + n + after)):
-                    for run in _runs(source, start, stop):
-                        part = g[_slice(dim, run.start, run.stop)]
-                        if run.step == 0:
-                            part = np.sum(part, dim, keepdims=True)
-                        elif run.step < 0:
-                            part = np.flip(part, dim)
-                        out[_slice(dim, run.source, run.source + part.shape[dim])] += part
-            g = out
+            if before or after:
+                g = _folded(g, dim, before, after, mode)
         return g
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         return (Pad.apply(g, pads=ctx.pads, mode=ctx.mode),)
+
+
+def _folded(g: Array, dim: int, before: int, after: int, mode: str) -> Array:
+    """Add the padding of one dim to where it was taken from."""
+    n = g.shape[dim] - before - after
+    out = g[_slice(dim, before, before + n)].copy()
+    source: list[int] = np.pad(range(n), (before, after), mode=mode).tolist()  # type: ignore[call-overload]
+    for start, stop in ((0, before), (before + n, before + n + after)):
+        for run in _runs(source, start, stop):
+            part = g[_slice(dim, run.start, run.stop)]
+            if run.step == 0:
+                part = np.sum(part, dim, keepdims=True)
+            elif run.step < 0:
+                part = np.flip(part, dim)
+            out[_slice(dim, run.source, run.source + part.shape[dim])] += part
+    return out
 
 
 def _slice(dim: int, start: int, stop: int) -> tuple[slice, ...]:

@@ -40,6 +40,7 @@ class ScatterReduce(Function):
     def forward(
         ctx: Context, a: Array, index: Array, source: Array, dim: int, reduce: str, include_self: bool
     ) -> Array:
+        dim = dim % a.ndim
         check_index("scatter_reduce", index, a.shape[dim], dim)
         ctx.dim, ctx.reduce, ctx.include_self, ctx.shape = dim, reduce, include_self, a.shape
         key = grid(index, dim)

@@ -36,6 +36,7 @@ class IndexSelect(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int, negative: bool = False) -> Array:
+        dim = dim % a.ndim
         ctx.size, ctx.dim = a.shape[dim], dim
         check_index("index_select", index, ctx.size, dim, negative)
         ctx.save(index)
@@ -74,7 +75,7 @@ class Unselect(Function):
 
 
 def _copy_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
-    ndim, dim = len(shapes[0]), params["dim"]
+    ndim, dim = len(shapes[0]), params["dim"] % len(shapes[0])
     whole = term(ndim, {dim: LETTERS[dim]})
     source = ""  # a number, or slices
     if shapes[2]:
@@ -91,6 +92,7 @@ class IndexCopy(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, source: Array, dim: int, op: str) -> Array:
+        dim = dim % a.ndim
         check_index(op, index, a.shape[dim], dim)
         ctx.dim, ctx.op, ctx.source_shape = dim, op, np.shape(source)
         ctx.save(index)
@@ -116,6 +118,7 @@ class SelectLast(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int) -> Array:
+        dim = dim % a.ndim
         ctx.shape, ctx.dim = a.shape, dim
         ctx.save(index)
         key = _key(dim, index)
