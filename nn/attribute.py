@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwise.backend.errors import ModuleError
-from shardwise.nn.parameter import Parameter
+from shardwise.nn.parameter import Buffer, Parameter
 from shardwise.tensor import Tensor
 
 __all__ = ["Attributes"]
@@ -33,6 +33,9 @@ class Attributes:
             target: dict[str, Any] | None = self._parameters
         elif isinstance(value, Attributes):
             target = self._modules
+        elif isinstance(value, Buffer):
+            target = self._buffers
+            self._persistent[name] = value.persistent
         else:
             target = next((table for table in tables if name in table), None)
             if target is self._parameters and value is not None:

@@ -20,6 +20,7 @@ def clip_grad_norm_(
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale gradients in place so that their common norm is at most `max_norm`.
 
@@ -32,6 +33,8 @@ def clip_grad_norm_(
         Order of the norm; ``inf`` for the largest magnitude.
     error_if_nonfinite : bool
         Raise if the norm is NaN or infinite, instead of scaling by it.
+    foreach : bool, optional
+        Taken for PyTorch's sake.
 
     Returns
     -------
@@ -68,7 +71,9 @@ def clip_grad_norm_(
     return Tensor(np.asarray(total))
 
 
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
     """Clip each element of the gradients in place to at most `clip_value` in size.
 
     Parameters
@@ -76,6 +81,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     parameters : Tensor or iterable of Tensor
         Those without a gradient are skipped.
     clip_value : float
+    foreach : bool, optional
+        Taken for PyTorch's sake.
 
     Raises
     ------

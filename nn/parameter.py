@@ -1,4 +1,4 @@
-"""A tensor that a module learns."""
+"""Tensors that belong to a module: what it learns, and what it keeps beside that."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from shardwise.tensor import Tensor, as_tensor
 
-__all__ = ["Parameter"]
+__all__ = ["Buffer", "Parameter"]
 
 
 class Parameter(Tensor):
@@ -24,3 +24,19 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return f"Parameter({super().__repr__()})"
+
+
+class Buffer(Tensor):
+    """A tensor that becomes a buffer of a `Module` when it is assigned to an attribute.
+
+    Parameters
+    ----------
+    data : Tensor or Array
+        The values; the memory is shared, not copied.
+    persistent : bool
+        Whether it is part of the module's state.
+    """
+
+    def __init__(self, data: Any, persistent: bool = True) -> None:
+        super().__init__(as_tensor(data).data)
+        self.persistent = persistent

@@ -375,3 +375,21 @@ def test_a_parameter_learns_numbers_only() -> None:
     parameter = nn.Parameter(source)
     assert np.shares_memory(parameter.data, source.data)
     assert nn.Parameter(parameter * 2.0).is_leaf
+
+
+def test_buffers_by_assignment() -> None:
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen = nn.Buffer(sw.tensor([0]))
+            self.cache = nn.Buffer(sw.zeros(2), persistent=False)
+
+    module = Counts()
+    assert [n for n, _ in module.named_buffers()] == ["seen", "cache"]
+    assert list(module.state_dict()) == ["seen"]
+    module.seen = module.seen + 1
+    assert module.state_dict()["seen"].tolist() == [1]
+    twin = copy.deepcopy(module)
+    assert list(twin.state_dict()) == ["seen"]
+    again = pickle.loads(pickle.dumps(twin.cache))
+    assert (type(again), again.persistent) == (nn.Buffer, False)
