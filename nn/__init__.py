@@ -145,7 +145,7 @@ from shardwise.nn.layers.transformer_layer import TransformerDecoderLayer, Trans
 from shardwise.nn.layers.window import Fold, Unfold
 from shardwise.nn.mapping import ModuleDict, ParameterDict, ParameterList
 from shardwise.nn.module import Module
-from shardwise.nn.parameter import Parameter
+from shardwise.nn.parameter import Buffer, Parameter
 from shardwise.nn.sequence import (
     PackedSequence,
     pack_padded_sequence,
@@ -182,6 +182,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "Buffer",
     "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
