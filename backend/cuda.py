@@ -221,7 +221,10 @@ def scatter_add(base_shape: Shape, index: Array, updates: Array) -> Array:
 
     with cupy.cuda.Device(updates.device.id):  # type: ignore[attr-defined]  # CuPy's; see above
         result: Array = cupy.zeros(base_shape, updates.dtype)
-        cupyx.scatter_add(result, index, updates)
+        if updates.dtype == np.int64:  # which has no atomic sum; that of uint64 has the same bits
+            cupyx.scatter_add(result.view(np.uint64), index, updates.view(np.uint64))
+        else:
+            cupyx.scatter_add(result, index, updates)
     return result
 
 
