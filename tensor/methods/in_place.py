@@ -86,7 +86,12 @@ class InPlace(Carrier):
         """Write ``function(self, *others, **params)`` into this tensor's memory, on the tape."""
         name = function.__name__
         tracked = self._tracked(name, *others)
-        return self._put(name, function.apply(self, *others, **params), tracked)
+        source: InPlace = self
+        if tracked and current_mode().saver is not None:
+            # recompute() takes what an op saves before `_put` could spare it: the op gets a copy to save.
+            source = arithmetic.Clone.apply(self)
+            others = tuple([source if other is self else other for other in others])
+        return self._put(name, function.apply(source, *others, **params), tracked)
 
     def _put(self, name: str, out: Any, tracked: bool) -> Self:
         """Write `out`, the result of an op or a plain value, and take its place on the tape."""

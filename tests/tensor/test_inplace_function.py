@@ -106,6 +106,19 @@ def test_ops_keep_what_they_save_before_it_is_overwritten() -> None:
         z.sum().backward()
 
 
+@pytest.mark.parametrize("name", ["sin_", "square_", "log_"])
+def test_ops_keep_what_they_save_under_recompute(name: str) -> None:
+    def block(x: Tensor) -> Tensor:
+        y = x * 1.5
+        getattr(y, name)().mul_(y)
+        return y.exp_()
+
+    x = sw.tensor([0.5, 1.5], dtype=np.float64, requires_grad=True)
+    [expected] = grad(block(x).sum(), x)
+    [found] = grad(sw.recompute(block, x).sum(), x)
+    np.testing.assert_array_equal(found.data, expected.data)
+
+
 def test_leaves_and_views_are_refused() -> None:
     x = sw.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(AutogradError, match=r"^cannot write in place \(Exp\) into a leaf that requires grad"):
