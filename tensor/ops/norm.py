@@ -135,4 +135,5 @@ def _move(running: tuple[Array, Array], mean: Array, variance: Array, count: int
     """Move running statistics towards those of `count` elements per channel."""
     unbiased = variance * (count / max(count - 1, 1))
     for kept, seen in zip(running, (mean, unbiased), strict=True):
-        kept[...] = kept * (1.0 - momentum) + seen * momentum
+        if type(kept) is type(seen):  # a dry run has no values to write
+            kept[...] = kept * (1.0 - momentum) + seen * momentum
