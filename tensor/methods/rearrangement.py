@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self, overload
+
+import numpy as np
 
 from shardwise.backend.array import Shape
 from shardwise.backend.errors import ShapeError
 from shardwise.tensor.dim import Dims, counted_dim, counted_dims
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.mode import no_grad
 from shardwise.tensor.ops import view
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.size import Sizes, full_shape, integers
@@ -27,11 +30,24 @@ class Rearrangement(Carrier):
         """
         return self._reshaped(full_shape("reshape", self.data.shape, integers(shape)))
 
-    def view(self, *shape: Sizes) -> Self:
-        """Return the elements in another shape; one size may be -1.
+    @overload
+    def view(self, dtype: np.dtype[Any] | type[np.generic], /) -> Self: ...
+    @overload
+    def view(self, *shape: Sizes) -> Self: ...
+    def view(self, *shape: Any) -> Self:
+        """Return the elements in another shape, or their bits as another dtype.
 
         The same as `reshape`: where PyTorch would raise because no view has this shape, this copies.
+        Through a change of dtype no gradient flows.
+
+        Parameters
+        ----------
+        *shape : int, or one sequence of int, or one dtype
+            One size may be -1. With a dtype of another size the last dim grows or shrinks.
         """
+        if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
+            with no_grad():
+                return view.Reinterpret.apply(self, dtype=np.dtype(shape[0]))
         return self._reshaped(full_shape("view", self.data.shape, integers(shape)))
 
     def _reshaped(self, shape: Shape) -> Self:

@@ -18,7 +18,7 @@ __all__ = ["Splitting"]
 
 
 class Splitting(Carrier):
-    """What cuts a tensor into pieces, or a piece out of it, without copying (but for `unfold`)."""
+    """What cuts a tensor into pieces, or a piece out of it, without copying."""
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Return pieces of `split_size` along `dim` (the last may be smaller), or of the sizes given."""
@@ -144,8 +144,8 @@ class Splitting(Carrier):
     def unfold(self, dimension: int, size: int, step: int) -> Self:
         """Return the windows of `size` over a dim, `step` apart.
 
-        Their number takes the place of the dim, and their elements lie along a new last dim. Unlike
-        PyTorch's the result is a copy.
+        Their number takes the place of the dim, and their elements lie along a new last dim. On the CPU
+        the result is a view, which cannot be written; on a GPU it is a copy.
         """
         shape = self.data.shape
         dim = counted_dim("unfold", dimension, len(shape))

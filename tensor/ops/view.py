@@ -10,7 +10,7 @@ from shardwise.backend.array import Array, Shape
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.letter import LETTERS, by_size, term
 
-__all__ = ["CopiedReshape", "Expand", "Permute", "Reshape", "Split", "Unbind", "keeps_memory"]
+__all__ = ["CopiedReshape", "Expand", "Permute", "Reinterpret", "Reshape", "Split", "Unbind", "keeps_memory"]
 
 
 def keeps_memory(shape: Shape, strides: Shape, wanted: Shape) -> bool:
@@ -76,6 +76,29 @@ class CopiedReshape(Reshape):
 
     view = False
     exact = True
+
+
+def _reinterpret_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    ndim = len(shapes[0])
+    if not ndim:
+        return "->"
+    head = term(ndim - 1)
+    return f"{head}[{LETTERS[ndim - 1]}]->{head}[{LETTERS[ndim]}]"
+
+
+class Reinterpret(Function):
+    """The same bits as another dtype; the last dim grows or shrinks with the size of the elements."""
+
+    signature = _reinterpret_signature
+    view = True
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dtype: Any) -> Array:
+        return a.view(dtype)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        return (None,)
 
 
 def _permute_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:

@@ -179,7 +179,15 @@ def test_it_is_known_which_reshapes_copy(shape: tuple[int, ...], data: st.DataOb
 
 def test_views_and_copies() -> None:
     base = sw.tensor(X)
-    for look in (base.reshape(-1), base.mT, base[0], base.narrow(2, 0, 1), base.diagonal(), base.unbind()[0]):
+    for look in (
+        base.reshape(-1),
+        base.mT,
+        base[0],
+        base.narrow(2, 0, 1),
+        base.diagonal(),
+        base.unbind()[0],
+        base.unfold(1, 2, 1),
+    ):
         assert np.shares_memory(look.data, base.data)
     for copy in (
         base.flip(0),
@@ -199,6 +207,17 @@ def test_views_and_copies() -> None:
     copied.sum().backward()
     assert x.grad is not None
     assert x.grad.data.min() == 2.0
+
+
+def test_bits_as_another_dtype() -> None:
+    t = sw.tensor([[1.0, -2.0]], requires_grad=True)
+    bits = t.view(np.int32)
+    assert (bits.dtype, bits.requires_grad) == (np.int32, False)
+    np.testing.assert_array_equal(bits.data, np.array([[1.0, -2.0]], np.float32).view(np.int32))
+    assert bits.view(np.dtype(np.float32)).tolist() == t.tolist()
+    assert t.view(np.uint8).shape == (1, 8)
+    assert np.shares_memory(bits.data, t.data)
+    assert not t.view(np.float16).requires_grad
 
 
 def test_without_dims_or_elements() -> None:
