@@ -76,6 +76,6 @@ CASES: dict[str, Case] = {
     ),
     "lstm of no sequence": (
         lstm(False, False),
-        (make(STEPS, 0, FEATURES), make(0, HIDDEN), make(0, HIDDEN, seed=1), *weights(4, bias=True)),
+        (make(STEPS, 0, FEATURES), make(0, HIDDEN), make(0, HIDDEN, seed=1), *weights(4)),
     ),
 }  # fmt: skip
