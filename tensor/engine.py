@@ -132,7 +132,9 @@ class GraphTask:
         self._anomaly = current_mode().anomaly
         token = _task.set(self)
         try:
-            with override(grad=self.create_graph, doors=()):
+            # The forward has said what there is to say of divisions by zero and the like.
+            quiet = np.errstate(divide="ignore", over="ignore", invalid="ignore")
+            with quiet, override(grad=self.create_graph, doors=()):
                 for target, index, grad in roots:
                     self.deliver(target, index, grad)
                 while self._ready:

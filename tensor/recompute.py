@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from shardwise.backend.errors import AutogradError
 from shardwise.tensor import random
 from shardwise.tensor.mode import current_mode, override
-from shardwise.tensor.tape import Node
+from shardwise.tensor.tape import Node, check_versions
 
 __all__ = ["recompute"]
 
@@ -61,11 +61,11 @@ class _Harvest:
     """Collects what the second run saves, in the order of its nodes."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self.nodes: list[Node] = []
         self.saved: list[tuple[Any, ...] | None] = []
 
     def pack(self, node: Node) -> None:
-        self.names.append(str(node))
+        self.nodes.append(node)
         self.saved.append(node.saved)
         node.saved = ()
 
@@ -119,7 +119,7 @@ class _Recomputing:
                 function(*args, **kwargs)
 
         self._context.copy().run(again)
-        names = [name.split(" ")[0] for name in harvest.names]
+        names = [node._function.__name__ for node in harvest.nodes]
         if names != self._names:
             at = next(
                 (i for i, pair in enumerate(zip(names, self._names, strict=False)) if pair[0] != pair[1]),
@@ -131,4 +131,6 @@ class _Recomputing:
                 f"recompute() ran other operations the second time: number {at} was {was} and is now {now}. "
                 "The function must not depend on anything that changes between forward and backward."
             )
+        for node in harvest.nodes:
+            check_versions(node)
         self._waiting = {i: saved for i, saved in enumerate(harvest.saved) if saved}

@@ -13,7 +13,7 @@ from shardwise.tensor.function import Context, Function
 from shardwise.tensor.mode import Mode
 
 __all__ = [
-    "Leaf", "Node", "Target", "Version", "annotate", "edges_of", "record", "record_many",
+    "Leaf", "Node", "Target", "Version", "annotate", "check_versions", "edges_of", "record", "record_many",
     "saved_arrays",
 ]  # fmt: skip
 
@@ -106,6 +106,12 @@ def saved_arrays(node: Node) -> tuple[Any, ...]:
     if type(node.saved) is not tuple:
         kept: tuple[Any, ...] = node.saved.unpack(node)
         return kept
+    check_versions(node)
+    return node.saved
+
+
+def check_versions(node: Node) -> None:
+    """Raise AutogradError if somebody has written into what a node saved."""
     for version, origin in zip(node._versions, node._origins, strict=True):
         if version is not None and version[0].count != version[1]:
             assert origin is not None
@@ -115,7 +121,6 @@ def saved_arrays(node: Node) -> tuple[Any, ...]:
                 f"(version {version[0].count}, saved at {version[1]}). Use the out-of-place form, "
                 "or clone() it first."
             )
-    return node.saved
 
 
 def record(node: Node, function: type[Function], args: tuple[Any, ...], arrays: Any, out: Any) -> None:

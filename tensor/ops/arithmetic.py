@@ -67,9 +67,6 @@ class Div(Function):
         return a / b
 
     @staticmethod
-    @np.errstate(
-        divide="ignore", invalid="ignore", over="ignore"
-    )  # the forward has said what there is to say
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         # Divided twice: the square of b would overflow, or vanish, halfway through the range of floats.
@@ -140,7 +137,6 @@ class Remainder(Function):
         return np.remainder(a, b)
 
     @staticmethod
-    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         return g, -g * np.floor_divide(a, b) if ctx.need[1] else None
@@ -157,7 +153,6 @@ class Fmod(Function):
         return np.fmod(a, b)
 
     @staticmethod
-    @np.errstate(divide="ignore", invalid="ignore", over="ignore")
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         # The quotient that fmod took is whole; a / b alone may round up to the next one.

@@ -15,7 +15,6 @@ __all__ = [
 ]  # fmt: skip
 
 # A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
-_quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 
 class Sin(Function):
@@ -75,7 +74,6 @@ class Arcsin(Function):
         return np.arcsin(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g / _cosine_of_arcsine(conj(a)),)
@@ -93,7 +91,6 @@ class Arccos(Function):
         return np.arccos(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (-g / _cosine_of_arcsine(conj(a)),)
@@ -117,7 +114,6 @@ class Arctan(Function):
         return np.arctan(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         a = conj(a)
@@ -135,7 +131,6 @@ class Arctan2(Function):
         return np.arctan2(y, x)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         y, x = ctx.saved
         radius = np.hypot(y, x)
@@ -183,7 +178,6 @@ class Sinc(Function):
         return np.where(zero, 1.0, np.sin(t) / np.where(zero, 1.0, t))
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         t = math.pi * conj(a)

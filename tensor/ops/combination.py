@@ -88,7 +88,6 @@ class Ldexp(Function):
         return out
 
     @staticmethod
-    @np.errstate(over="ignore", invalid="ignore")
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b, out = ctx.saved
         da = g * _power_of_two(a, b) if ctx.need[0] else None

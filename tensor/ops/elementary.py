@@ -83,7 +83,6 @@ class Log(Function):
         return np.log(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g / conj(a),)
@@ -99,7 +98,6 @@ class Log2(Function):
         return np.log2(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g / (_LN2 * conj(a)),)
@@ -115,7 +113,6 @@ class Log10(Function):
         return np.log10(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g / (_LN10 * conj(a)),)
@@ -131,7 +128,6 @@ class Log1p(Function):
         return np.log1p(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g / (1.0 + conj(a)),)
@@ -222,7 +218,6 @@ class Logit(Function):
         )
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         low = 0.0 if ctx.eps is None else ctx.eps
@@ -243,7 +238,6 @@ class XLogY(Function):
         return np.where(_nothing(a, b), 0.0, a * weak(np.log, b))
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         nothing = _nothing(a, b)
@@ -268,7 +262,6 @@ class XLog1pY(Function):
         return np.where(_nothing(a, b), 0.0, a * weak(np.log1p, b))
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         nothing = _nothing(a, b)

@@ -11,7 +11,6 @@ from shardwise.tensor.ops.conjugate import conj
 __all__ = ["Arccosh", "Arcsinh", "Arctanh", "Cosh", "Sinh", "Tanh"]
 
 # A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
-_quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 
 class Sinh(Function):
@@ -69,7 +68,6 @@ class Arcsinh(Function):
         return np.arcsinh(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         a = conj(a)
@@ -90,7 +88,6 @@ class Arccosh(Function):
         return np.arccosh(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         a = conj(a)
@@ -108,7 +105,6 @@ class Arctanh(Function):
         return np.arctanh(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         a = conj(a)

@@ -76,7 +76,6 @@ class Abs(Function):
         return np.abs(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g * (Sgn.apply(a) if a.dtype.kind == "c" else np.sign(a)),)
@@ -114,7 +113,6 @@ class Sgn(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         if g.dtype.kind != "c":
             return (np.zeros_like(g),)
@@ -139,7 +137,6 @@ class Angle(Function):
         return np.where(np.isnan(a), floating, np.where(a < 0, math.pi, np.zeros_like(floating)))
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         if a.dtype.kind != "c":

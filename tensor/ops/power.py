@@ -33,7 +33,6 @@ class Pow(Function):
         return a**b  # the operator has short ways for squares and roots, np.power has not
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         return _power_gradients(ctx, g)
 
@@ -50,7 +49,6 @@ class FloatPower(Function):
         return np.float_power(a, b)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         return _power_gradients(ctx, g)
 
@@ -91,7 +89,6 @@ class Square(Function):
         return np.square(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g * (2.0 * conj(a)),)
@@ -110,7 +107,6 @@ class Reciprocal(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
         out = conj(out)
@@ -129,7 +125,6 @@ class Sqrt(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
         return (g / (2.0 * conj(out)),)
@@ -149,7 +144,6 @@ class Rsqrt(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
         out = conj(out)
@@ -168,7 +162,6 @@ class Cbrt(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
         return (g / (3.0 * out * out),)
@@ -186,7 +179,6 @@ class Hypot(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b, out = ctx.saved
         scaled = g / np.where(np.equal(out, 0), 1.0, out)

@@ -15,7 +15,6 @@ __all__ = ["I0", "I1", "Digamma", "Erf", "Erfc", "Erfinv", "I0e", "I1e", "Lgamma
 _SLOPE = 2.0 / math.sqrt(math.pi)  # of erf at 0
 
 # A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
-_quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 
 class Erf(Function):
@@ -27,7 +26,6 @@ class Erf(Function):
         return special.erf(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g * (_SLOPE * np.exp(-a * a)),)
@@ -44,7 +42,6 @@ class Erfc(Function):
         return special.erfc(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g * (-_SLOPE * np.exp(-a * a)),)
@@ -63,7 +60,6 @@ class Erfinv(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
         return (g * (1.0 / _SLOPE * np.exp(out * out)),)
@@ -132,7 +128,6 @@ class I0(Function):
         return special.i0(a)
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
         return (g * special.i1(a),)
@@ -150,7 +145,6 @@ class I1(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         a, out = ctx.saved
         return (g * (special.i0(a) - _over(out, a)),)
@@ -168,7 +162,6 @@ class I0e(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         a, out = ctx.saved
         return (g * (special.i1e(a) - np.sign(a) * out),)
@@ -186,7 +179,6 @@ class I1e(Function):
         return out
 
     @staticmethod
-    @_quiet
     def backward(ctx: Context, g: Array) -> Gradients:
         a, out = ctx.saved
         return (g * (special.i0e(a) - _over(out, a) - np.sign(a) * out),)

@@ -146,3 +146,16 @@ def test_gradients_inside_the_function_are_refused() -> None:
         AutogradError, match=r"asked for gradients of what it had just computed.*outside of it"
     ):
         sw.recompute(block, make(3))
+
+
+def test_a_write_into_what_was_saved_is_found() -> None:
+    def block(x: sw.Tensor) -> sw.Tensor:
+        y = x * 1.0
+        z = y.sin()
+        y.zero_()
+        return z
+
+    x = make(3)
+    for run in (block, lambda x: sw.recompute(block, x)):
+        with pytest.raises(AutogradError, match="input 0 of Sin was written in place"):
+            run(x).sum().backward()

@@ -92,7 +92,7 @@ def test_shapes_that_do_not_broadcast_are_named() -> None:
         sw.zeros(2) + sw.zeros(3)
     with pytest.raises(ShapeError, match=r"matmul: cannot multiply shapes \(2, 3\) and \(2, 3\)"):
         sw.zeros(2, 3) @ sw.zeros(2, 3)
-    with pytest.raises(ShapeError, match=r"linear: the last dim of x must be 4"):
+    with pytest.raises(ShapeError, match=r"linear: the last dim of input must be 4"):
         sw.nn.functional.linear(sw.zeros(2, 3), sw.zeros(5, 4))
 
 
