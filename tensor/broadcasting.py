@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.tensor.narrow import is_narrow
+
 __all__ = ["unbroadcast"]
 
 
@@ -23,5 +25,8 @@ def unbroadcast(grad: Any, shape: tuple[int, ...]) -> Any:
         i + extra for i, n in enumerate(shape) if n == 1 and grad.shape[i + extra] != 1
     )
     if dims:
-        grad = np.sum(grad, axis=dims, keepdims=True)
+        if is_narrow(grad):  # 256 ones are as much as bfloat16 can add up
+            grad = np.sum(grad, axis=dims, keepdims=True, dtype=np.float32).astype(grad.dtype)
+        else:
+            grad = np.sum(grad, axis=dims, keepdims=True)
     return np.reshape(grad, shape)

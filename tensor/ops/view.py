@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
+from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.letter import LETTERS, by_size, term
 
@@ -142,9 +143,7 @@ class Expand(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        extra = g.ndim - len(ctx.shape)
-        grown = [i + extra for i, n in enumerate(ctx.shape) if n == 1 and g.shape[i + extra] != 1]
-        return (np.reshape(np.sum(g, axis=(*range(extra), *grown), keepdims=True), ctx.shape),)
+        return (unbroadcast(g, ctx.shape),)
 
 
 def _split_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:

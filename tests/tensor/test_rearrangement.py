@@ -209,6 +209,13 @@ def test_views_and_copies() -> None:
     assert x.grad.data.min() == 2.0
 
 
+def test_narrow_gradients_add_up_in_float32() -> None:
+    x = sw.tensor(np.ones(1), dtype=ml_dtypes.bfloat16, requires_grad=True)
+    x.expand(3, 1000).sum().backward()
+    assert x.grad is not None
+    assert x.grad.item() == float(ml_dtypes.bfloat16(3000.0))
+
+
 def test_bits_as_another_dtype() -> None:
     t = sw.tensor([[1.0, -2.0]], requires_grad=True)
     bits = t.view(np.int32)
