@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, overload
 
 from shardwise.backend.errors import DTypeError, ShapeError
@@ -228,10 +229,7 @@ def _max_pool(
     fronts, dilations = per_dim(op, "padding", padding, ndim, 0), per_dim(op, "dilation", dilation, ndim)
     size = x.shape[2:]
     counts = windows_along(op, size, kernel, strides, fronts, dilations, ceil_mode)
-    windows = tuple(
-        tuple(_seen(n, i * s - p, k, d) for i in range(count))
-        for n, k, s, p, d, count in zip(size, kernel, strides, fronts, dilations, counts, strict=True)
-    )
+    windows = _windows(size, kernel, strides, fronts, dilations, counts)
     if not all(map(all, windows)):  # a range that is empty is false
         raise ShapeError(
             f"{op}: a window of {kernel} with dilation {dilations} sees nothing of an input of {size} with "
@@ -239,6 +237,22 @@ def _max_pool(
         )
     out, places = pooling.MaxPool.apply(x, windows=windows)
     return (out.squeeze(0), places.squeeze(0)) if alone else (out, places)
+
+
+@lru_cache(256)
+def _windows(
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    counts: tuple[int, ...],
+) -> tuple[tuple[range, ...], ...]:
+    """Return, per dim, the input places of each window; the same layer asks again and again."""
+    return tuple(
+        tuple(_seen(n, i * s - p, k, d) for i in range(count))
+        for n, k, s, p, d, count in zip(size, kernel, stride, padding, dilation, counts, strict=True)
+    )
 
 
 def _seen(size: int, start: int, kernel: int, dilation: int) -> range:
