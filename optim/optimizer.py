@@ -1,15 +1,20 @@
-"""What all optimizers share: groups of parameters, their state, and saving both."""
+"""What all optimizers share: groups of parameters, their state, steps, and saving."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from shardwise.backend.array import Array
+from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import ModuleError
-from shardwise.tensor import Tensor, enable_grad, no_grad, tensor
+from shardwise.optim.param_group import completed_group
+from shardwise.optim.saved_state import loaded, packed
+from shardwise.tensor import RemovableHandle, Tensor, enable_grad, no_grad
 
 __all__ = ["Optimizer"]
+
+Hook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], None]
 
 
 class Optimizer:
@@ -17,28 +22,49 @@ class Optimizer:
 
     Parameters
     ----------
-    params : iterable of Tensor, or of dict
-        Parameters, or groups ``{"params": [...], "lr": ...}`` with options of their own.
+    params : iterable of Tensor, of (str, Tensor), or of dict
+        Parameters, with or without their names, or groups ``{"params": [...], "lr": ...}`` with options of
+        their own.
     defaults : mapping
         Options for groups that don't give them.
 
     Attributes
     ----------
     param_groups : list of dict
+        Options may be changed at any time.
     state : dict of Tensor to dict
         Per parameter, what `update` keeps: arrays and numbers.
+    moments : tuple of str
+        Which of these are arrays in the shape of the parameter.
+
+    Examples
+    --------
+    >>> import shardwise as sw
+    >>> class Descent(Optimizer):
+    ...     def update(self, param, grad, state, group):
+    ...         param -= group["lr"] * grad
+    >>> p = sw.tensor([1.0, 2.0], requires_grad=True)
+    >>> optimizer = Descent([p], {"lr": 0.25})
+    >>> (p * p).sum().backward()
+    >>> optimizer.step()
+    >>> p.tolist()
+    [0.5, 1.0]
     """
+
+    moments: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, params: Iterable[Any], defaults: Mapping[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Tensor, dict[str, Any]] = {}
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self._pre_hooks: list[Hook] = []
+        self._post_hooks: list[Hook] = []
         if isinstance(params, (Tensor, Mapping)):
             raise ModuleError(
                 f"{type(self).__name__} takes an iterable of tensors or of groups, not a "
                 f"{type(params).__name__}; put it in a list"
             )
-        groups = list(params)
+        groups = [{"params": params}] if isinstance(params, (set, frozenset)) else list(params)
         if not groups:
             raise ModuleError(f"{type(self).__name__} got no parameters")
         if not isinstance(groups[0], Mapping):
@@ -46,47 +72,22 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
-    def add_param_group(self, group: Mapping[str, Any]) -> None:
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Add a group of parameters with its own options.
 
         Raises
         ------
         ModuleError
-            A parameter is no leaf tensor, or is here already; or an option has no meaning.
+            A parameter is no leaf tensor, or is here already; or an option is misspelt.
         ArgumentError
             The value of an option is outside its range.
         """
-        if not isinstance(group, Mapping) or "params" not in group:
-            raise ModuleError(
-                f'{type(self).__name__}: a group is a dict with "params" and options, got {_sketch(group)}'
-            )
-        params = group["params"]
-        params = [params] if isinstance(params, Tensor) else list(params)
-        where = f"group {len(self.param_groups)} of {type(self).__name__}"
+        name = type(self).__name__
         known = {id(p) for other in self.param_groups for p in other["params"]}
-        for i, p in enumerate(params):
-            if not isinstance(p, Tensor):
-                raise ModuleError(f"parameter {i} of {where} is a {type(p).__name__}, not a Tensor")
-            if not p.is_leaf:
-                raise ModuleError(
-                    f"parameter {i} of {where}, of shape {p.shape}, was computed by an operation; only "
-                    "leaves can be changed"
-                )
-            if id(p) in known:
-                raise ModuleError(
-                    f"parameter {i} of {where}, of shape {p.shape}, is in the optimizer already; "
-                    "give each once"
-                )
-            known.add(id(p))
-        unknown = sorted(set(group) - set(self.defaults) - {"params"})
-        if unknown:
-            raise ModuleError(
-                f"{type(self).__name__} has no option {', '.join(unknown)}; it has "
-                f"{', '.join(sorted(self.defaults))}"
-            )
-        options = {**self.defaults, **group, "params": params}
-        self.check_options(options)
-        self.param_groups.append(options)
+        where = f"group {len(self.param_groups)} of {name}"
+        group = completed_group(param_group, self.defaults, known, where, name)
+        self.check_options(group)
+        self.param_groups.append(group)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise ArgumentError if the options of a group make no sense; a subclass says which."""
@@ -94,6 +95,15 @@ class Optimizer:
     def update(self, param: Array, grad: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Change one parameter's array in place; `state` is empty at first."""
         raise NotImplementedError(f"{type(self).__name__} does not define update()")
+
+    def update_group(self, params: Sequence[Tensor], group: dict[str, Any]) -> None:
+        """Change those parameters of a group that have a gradient, one after the other.
+
+        A subclass may define this instead of `update`, to change many in one call.
+        """
+        for param in params:
+            assert param.grad is not None
+            self.update(param.data, param.grad.data, self.state[param], group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient.
@@ -107,15 +117,22 @@ class Optimizer:
         -------
         what `closure` returned, or None
         """
+        given = () if closure is None else (closure,)
+        for hook in tuple(self._pre_hooks):
+            hook(self, given, {})
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            for param in group["params"]:
-                if param.grad is not None:
-                    self.update(param.data, param.grad.data, self.state.setdefault(param, {}), group)
-                    param.version.count += 1
+        with no_grad():
+            for group in self.param_groups:
+                params = [param for param in group["params"] if param.grad is not None]
+                if params:
+                    self.update_group(params, group)
+                    for param in params:
+                        param.version.count += 1
+        for hook in tuple(self._post_hooks):
+            hook(self, given, {})
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -125,19 +142,33 @@ class Optimizer:
                 if set_to_none:
                     param.grad = None
                 elif param.grad is not None:
+                    if param.grad.requires_grad:  # of a backward with create_graph
+                        param.grad = param.grad.detach()
                     with no_grad():
                         param.grad.zero_()
 
+    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step, with the arguments of `step`."""
+        self._pre_hooks.append(hook)
+        return RemovableHandle(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step, with the arguments of `step`."""
+        self._post_hooks.append(hook)
+        return RemovableHandle(self._post_hooks, hook)
+
+    # ---- saving
+
+    def state_shapes(self, shape: Shape) -> Mapping[str, Shape]:
+        """Return the shapes of the named arrays in the state of a parameter of this shape."""
+        return dict.fromkeys(self.moments, shape)
+
     def state_dict(self) -> dict[str, Any]:
-        """Return state and options, with parameters numbered in the order of the groups."""
-        numbers: dict[int, int] = {}
-        groups = []
-        for group in self.param_groups:
-            for p in group["params"]:
-                numbers[id(p)] = len(numbers)
-            options = {key: value for key, value in group.items() if key != "params"}
-            groups.append({**options, "params": [numbers[id(p)] for p in group["params"]]})
-        return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items()}, "param_groups": groups}
+        """Return state and options, with parameters numbered in the order of the groups.
+
+        The arrays are the optimizer's own; the next step changes them.
+        """
+        return packed(self.param_groups, self.state)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` of an optimizer over equal parameters returned; arrays are copied.
@@ -148,59 +179,22 @@ class Optimizer:
             The state is of an optimizer with other groups, options or shapes. Nothing is changed then.
         """
         name = type(self).__name__
-        if not {"state", "param_groups"} <= set(state_dict):
-            raise ModuleError(
-                f'{name}: wanted a state_dict() of an optimizer, with "state" and "param_groups"; got '
-                f"{_sketch(state_dict)}"
-            )
-        saved = state_dict["param_groups"]
-        sizes, given = [len(g["params"]) for g in self.param_groups], [len(g["params"]) for g in saved]
-        if sizes != given:
-            raise ModuleError(
-                f"{name}: the state is of an optimizer with groups of {given} parameters, but this one "
-                f"has {sizes}"
-            )
-        options = [{key: value for key, value in group.items() if key != "params"} for group in saved]
-        for group in options:
-            unknown = sorted(set(group) - set(self.defaults))
-            if unknown:
-                raise ModuleError(
-                    f"{name}: the state is of another optimizer: it has the options {', '.join(unknown)}"
-                )
-        params = [p for group in self.param_groups for p in group["params"]]
-        numbers = [n for group in saved for n in group["params"]]
-        states = {
-            p: _loaded(state_dict["state"][n], p, f"{name}: the state of parameter {n}")
-            for p, n in zip(params, numbers, strict=True)
-            if n in state_dict["state"]
-        }
-        for group, other in zip(self.param_groups, options, strict=True):
-            group.update(other)
-        self.state = states
+        groups, states = loaded(state_dict, self.param_groups, [*self.defaults], self.state_shapes, name)
+        for group, new in zip(self.param_groups, groups, strict=True):
+            group.clear()
+            group.update(new)
+        self.state = defaultdict(dict, states)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the hooks behind, in copies and pickles."""
+        return {**self.__dict__, "_pre_hooks": [], "_post_hooks": []}
 
     def __repr__(self) -> str:
         lines = [
             f"  group {i}: {len(group['params'])} parameters, "
-            + ", ".join(f"{key}={value}" for key, value in group.items() if key != "params")
+            + ", ".join(
+                f"{key}={value}" for key, value in group.items() if key not in ("params", "param_names")
+            )
             for i, group in enumerate(self.param_groups)
         ]
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
-
-
-def _loaded(saved: Mapping[str, Any], param: Tensor, where: str) -> dict[str, Any]:
-    """Copy what was saved for one parameter, arrays to its device."""
-    state: dict[str, Any] = {}
-    for key, value in saved.items():
-        if not hasattr(value, "shape"):
-            state[key] = value
-        elif value.shape not in (param.shape, ()):
-            raise ModuleError(f"{where}: {key} has shape {value.shape}, but the parameter has {param.shape}")
-        else:
-            state[key] = tensor(value, device=param.device).data
-    return state
-
-
-def _sketch(value: Any) -> str:
-    return (
-        f"a dict of {sorted(map(str, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
-    )

@@ -220,8 +220,9 @@ def cache_key() -> str:
     depends on a function which it calls in another file.
     """
     here = Path(__file__)
-    constants = here.parent.parent / "quantile.py"  # which are compiled in
-    return digest_of([*sorted(here.parent.glob("*_cpu.py")), here, constants])
+    # What is compiled in, from files that are no kernels themselves.
+    taken = (here.parent.parent / "quantile.py", here.parent / "optimizer_formula.py")
+    return digest_of([*sorted(here.parent.glob("*_cpu.py")), here, *taken])
 
 
 def digest_of(sources: Sequence[Path]) -> str:

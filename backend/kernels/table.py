@@ -19,7 +19,6 @@ from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
-from shardwise.backend.kernels.optimizer import adamw_
 from shardwise.backend.kernels.pooling import (
     average_backward,
     average_forward,
@@ -56,7 +55,6 @@ KERNELS = (
     embedding_backward,
     scatter_rows,
     *(gather_along, scatter_along),
-    adamw_,
     *(column_sum, sum_of_squares, running_sum),
 )
-"""Each has its ``plain`` formula and its ``fused`` version."""
+"""Each has its ``plain`` formula and its ``fused`` version; the optimizers' are in ``optimizer.UPDATES``."""
