@@ -18,6 +18,7 @@ import numpy as np
 from shardwise.backend.array import Array, Shape
 from shardwise.backend.kernels.convolution import add_windows_, take_windows_
 from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
+from shardwise.backend.product import matmul
 from shardwise.backend.select import backend_of
 
 __all__ = ["correlate", "correlate_input", "correlate_weight"]
@@ -58,9 +59,9 @@ def correlate(
     for block in windows.blocks(out, batch):
         columns = windows.take(x, block)
         if block.many == 1:
-            np.matmul(matrix, columns, out=flat[block.first, :, :, block.places])
+            matmul(matrix, columns, out=flat[block.first, :, :, block.places])
         else:
-            product = np.reshape(np.matmul(matrix, columns), (outputs, block.many, *size))
+            product = np.reshape(matmul(matrix, columns), (outputs, block.many, *size))
             out[block.images] = np.swapaxes(product, 0, 1)
     return out
 
@@ -119,7 +120,7 @@ def correlate_weight(
     rows = channels // groups * math.prod(kernel)
     total = np.zeros_like(g, order="C", shape=(groups, outputs // groups, rows), dtype=np.result_type(x, g))
     for block in windows.blocks(x, x.shape[0]):
-        total += np.matmul(_side_by_side(g, block, groups), np.swapaxes(windows.take(x, block), 1, 2))
+        total += matmul(_side_by_side(g, block, groups), np.swapaxes(windows.take(x, block), 1, 2))
     return np.reshape(total, (outputs, channels // groups, *kernel))
 
 
@@ -216,7 +217,7 @@ class _Windows:
         """Add the product of `matrix` and `outputs` to the places of `dx` that a block sees."""
         columns = self._room(dx, block)
         rows, across = self._rows // self._groups, block.many * math.prod(block.size)
-        np.matmul(matrix, outputs, out=np.reshape(columns, (self._groups, rows, across)))
+        matmul(matrix, outputs, out=np.reshape(columns, (self._groups, rows, across)))
         add_windows_(dx[block.images], columns, self._stride, block.padding, self._dilation)
 
     def _room(self, like: Array, block: _Block) -> Array:
