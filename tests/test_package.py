@@ -120,6 +120,8 @@ def contents(wheel: Path) -> dict[str, bytes]:
 def test_wheel_holds_every_module(wheel: Path, house: list[Source]) -> None:
     files = contents(wheel)
     expected = {packaged(source): source.text.encode() for source in house}
+    for file in (ROOT / "backend" / "kernels").glob("*.cu*"):
+        expected[f"shardwise/backend/kernels/{file.name}"] = file.read_bytes()
     assert expected.keys() | {"shardwise/py.typed"} == files.keys()
     assert {name: files[name] for name in expected} == expected
 

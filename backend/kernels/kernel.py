@@ -1,19 +1,23 @@
-"""A kernel: one formula, and beside it the fused version that NumPy arrays take when they can."""
+"""A kernel: one formula, and beside it fused versions that NumPy's and CuPy's arrays take when they can."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import logging
 import pkgutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
+
+from shardwise.backend.array import Array
+from shardwise.backend.cuda import is_cuda_array
+from shardwise.backend.kernels.on_device import DeviceVersion
+from shardwise.backend.kernels.unavailable import FusedUnavailableError, report
 
 __all__ = ["FusedUnavailableError", "Kernel", "plain_formulas"]
 
@@ -22,24 +26,21 @@ R = TypeVar("R")
 
 _NARROW = ("float16", "bfloat16")
 _FUSED_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
-_logger = logging.getLogger(__name__)
 _loading = threading.RLock()
 _plain_only: ContextVar[bool] = ContextVar("plain_only", default=False)
 
 
-class FusedUnavailableError(Exception):
-    """A fused version that could not be compiled here; the kernel answers with its plain formula."""
-
-
 class Kernel(Generic[P, R]):
-    """A formula that runs on every kind of array, and fused code for NumPy arrays.
+    """A formula that runs on every kind of array, and fused code for NumPy's and CuPy's.
 
     The plain formula is the definition. The fused version is chosen when every array argument is
     exactly a ``numpy.ndarray`` (no subclass) and all share one dtype, float32 or float64, but for those
-    that are named in `integer`. Everything else, and a machine without numba, gets the plain formula.
+    that are named in `integer`. That for CuPy arrays is chosen alike, for arrays of one device, and takes
+    float16 and bfloat16 too. Everything else, and a machine without numba, gets the plain formula.
 
-    NumPy arrays of float16 or bfloat16 are worked on in float32 and the results rounded back, since
-    sums in eight or eleven bits are worth nothing, and NumPy's promotion of bfloat16 would give float32.
+    Arrays of float16 or bfloat16 for which there is no fused version are worked on in float32 and the
+    results rounded back, since sums in eight or eleven bits are worth nothing, and NumPy's promotion of
+    bfloat16 would give float32.
 
     Parameters
     ----------
@@ -58,6 +59,10 @@ class Kernel(Generic[P, R]):
     statistics : int, default 0
         How many trailing results are statistics for the backward, which stay float32 when narrow
         arrays come in.
+    cuda : str, optional
+        Where the version for CuPy arrays is, in the same form as `fused`.
+    like : bool, default False
+        The arrays only say where the result should be: their dtype does not matter to `cuda`.
 
     Examples
     --------
@@ -75,6 +80,8 @@ class Kernel(Generic[P, R]):
         integer: str = "",
         in_place: int = 0,
         statistics: int = 0,
+        cuda: str = "",
+        like: bool = False,
     ) -> None:
         functools.update_wrapper(self, plain)
         self.name = self.__name__ = plain.__name__.lstrip("_")
@@ -89,6 +96,7 @@ class Kernel(Generic[P, R]):
         self._integer_at = names.index(integer) if integer else sys.maxsize
         self._fused: Callable[P, R] | None = None
         self._reason = ""
+        self.on_device = DeviceVersion(cuda, in_place, like) if cuda else None
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}, fused={self._source!r})"
@@ -118,6 +126,10 @@ class Kernel(Generic[P, R]):
                     return self.fused(*args, **kwargs)
                 except FusedUnavailableError as error:
                     self._give_up(str(error))
+        elif self.on_device is not None and self.on_device.fits(arrays, labels) and not _plain_only.get():
+            there: R = self.on_device(_device_of(arrays[0]), *args, **kwargs)
+            if there is not NotImplemented:
+                return there
         narrow = None if self._in_place else _narrow_dtype(arrays)
         if narrow is None:
             answer: R = _as_array(self.plain(*args, **kwargs))
@@ -154,7 +166,10 @@ class Kernel(Generic[P, R]):
     def _give_up(self, reason: str) -> None:
         self._reason = reason
         self._fused = None
-        _report(reason)
+        report(
+            "fused kernels are not available, so the plain NumPy formulas run instead (several times slower, "
+            f"same results): {reason}. Install numba (pip install numba) or check its installation."
+        )
 
 
 def _as_array(result: object) -> Any:
@@ -180,11 +195,20 @@ def _fit(arrays: list[object], labels: object) -> bool:
     return True
 
 
+def _is_plain_array(value: object) -> TypeGuard[Array]:
+    """Whether it is an array of NumPy's or of CuPy's."""
+    return type(value) is np.ndarray or is_cuda_array(value)
+
+
+def _device_of(array: object) -> object:
+    return array.device if _is_plain_array(array) else None
+
+
 def _narrow_dtype(arrays: list[object]) -> np.dtype[np.generic] | None:
-    """The first narrow float dtype among NumPy arrays of narrow and of float32 elements, if there is one."""
+    """The first narrow float dtype among arrays of narrow and of float32 elements, if there is one."""
     narrow = None
     for array in arrays:
-        if type(array) is not np.ndarray:
+        if not _is_plain_array(array):
             return None
         if array.dtype.name in _NARROW:
             narrow = narrow or array.dtype
@@ -194,7 +218,7 @@ def _narrow_dtype(arrays: list[object]) -> np.dtype[np.generic] | None:
 
 
 def _widened(value: object) -> object:
-    if isinstance(value, np.ndarray) and value.dtype.name in _NARROW:
+    if _is_plain_array(value) and value.dtype.name in _NARROW:
         return value.astype(np.float32)
     return value
 
@@ -204,19 +228,9 @@ def _narrowed(result: object, dtype: np.dtype[np.generic], statistics: int) -> A
     if isinstance(result, tuple):
         rounded = len(result) - statistics
         return (*(_narrowed(part, dtype, 0) for part in result[:rounded]), *result[rounded:])
-    if isinstance(result, np.ndarray) and result.dtype == np.float32:
+    if _is_plain_array(result) and result.dtype == np.float32:
         return result.astype(dtype)
     return result
-
-
-@functools.cache
-def _report(reason: str) -> None:
-    """Log a reason once, however many kernels share it."""
-    _logger.warning(
-        "fused kernels are not available, so the plain NumPy formulas run instead (several times "
-        "slower, same results): %s. Install numba (pip install numba) or check its installation.",
-        reason,
-    )
 
 
 @contextmanager
