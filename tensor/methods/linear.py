@@ -13,6 +13,7 @@ from shardwise.tensor.ops import (
     determinant,
     factorization,
     inverse,
+    matmul,
     matrix_function,
     product,
     singular,
@@ -23,6 +24,10 @@ __all__ = ["LinearAlgebra"]
 
 class LinearAlgebra(InPlace):
     """What treats tensors as vectors and matrices; the operator ``@`` takes any of them."""
+
+    def matmul(self, other: Operand) -> Self:
+        """Return the product of matrices, batches of them or vectors, as ``@`` does."""
+        return matmul.MatMul.apply(self, other)
 
     def mm(self, mat2: Operand) -> Self:
         """Return the product of two matrices."""
