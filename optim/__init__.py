@@ -8,7 +8,25 @@ from shardwise.optim.adam import Adam, AdamW
 from shardwise.optim.adamax import Adamax
 from shardwise.optim.lamb import LAMB
 from shardwise.optim.lion import Lion
-from shardwise.optim.lr_scheduler import CosineWarmupLR, LambdaLR, LRScheduler
+from shardwise.optim.lr_scheduler import (
+    ChainedScheduler,
+    ConstantLR,
+    CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    CosineWarmupLR,
+    CyclicLR,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    LRScheduler,
+    MultiplicativeLR,
+    MultiStepLR,
+    OneCycleLR,
+    PolynomialLR,
+    ReduceLROnPlateau,
+    SequentialLR,
+    StepLR,
+)
 from shardwise.optim.nadam import NAdam
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.radam import RAdam
@@ -24,13 +42,27 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
     "CosineWarmupLR",
+    "CyclicLR",
+    "ExponentialLR",
     "LRScheduler",
     "LambdaLR",
+    "LinearLR",
     "Lion",
+    "MultiStepLR",
+    "MultiplicativeLR",
     "NAdam",
+    "OneCycleLR",
     "Optimizer",
+    "PolynomialLR",
     "RAdam",
     "RMSprop",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
     "lr_scheduler",
 ]
