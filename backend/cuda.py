@@ -13,7 +13,7 @@ from shardwise.backend.ranking import sorted_indices
 
 __all__ = [
     "CudaBackend", "accumulate", "combine_at", "digamma", "erf", "erfc", "erfinv", "i0", "i0e", "i1", "i1e",
-    "is_cuda_array", "lgamma", "polygamma", "scatter_add", "top_indices",
+    "is_cuda_array", "lgamma", "polygamma", "scatter_add", "sigmoid", "top_indices",
 ]  # fmt: skip
 
 _USE_CPU = "or use device 'cpu'"
@@ -146,6 +146,14 @@ def erfinv(x: Array) -> Array:
     import cupyx.scipy.special
 
     result: Array = cupyx.scipy.special.erfinv(_floating(x))
+    return result
+
+
+def sigmoid(x: Array) -> Array:
+    """:func:`shardwise.backend.special.sigmoid` on the device."""
+    import cupyx.scipy.special
+
+    result: Array = cupyx.scipy.special.expit(_floating(x))
     return result
 
 

@@ -27,7 +27,7 @@ from shardwise.backend.scatter import added_at
 
 __all__ = [
     "POINTWISE", "SPECIAL_FUNCTIONS", "Index", "accumulate", "combine_at", "digamma", "erf", "erfc", "erfinv",
-    "i0", "i0e", "i1", "i1e", "lgamma", "polygamma", "scatter_add", "top_indices",
+    "i0", "i0e", "i1", "i1e", "lgamma", "polygamma", "scatter_add", "sigmoid", "top_indices",
 ]  # fmt: skip
 
 Index: TypeAlias = Array | tuple[Array | slice | int, ...]
@@ -67,6 +67,11 @@ def erfc(x: Array) -> Array:
 def erfinv(x: Array) -> Array:
     """The inverse of :func:`erf`, elementwise, within 5 ulp: infinite at -1 and 1, NaN beyond."""
     return _pointwise(erfinv, cuda.erfinv, erfinv_float64, x)
+
+
+def sigmoid(x: Array) -> Array:
+    """``1 / (1 + exp(-x))``, elementwise, within 2 ulp on both sides of 0, and without overflow."""
+    return _pointwise(sigmoid, cuda.sigmoid, _sigmoid_float64, x)
 
 
 def lgamma(x: Array) -> Array:
@@ -258,11 +263,17 @@ def top_indices(x: Array, k: int, dim: int, largest: bool) -> Array:
     return top_indices_of(x, k, dim, largest)
 
 
-POINTWISE = (erf, erfc, erfinv, lgamma, digamma, polygamma, i0, i0e, i1, i1e)
+POINTWISE = (erf, erfc, erfinv, sigmoid, lgamma, digamma, polygamma, i0, i0e, i1, i1e)
 """Functions that keep the shape of their last argument, and its dtype where that is floating."""
 
 SPECIAL_FUNCTIONS = (accumulate, combine_at, top_indices, scatter_add, *POINTWISE)
 """Every function that a type's ``__array_special__`` may be given."""
+
+
+def _sigmoid_float64(x: Array) -> Array:
+    with np.errstate(over="ignore"):  # where the result is 0
+        result: Array = 1.0 / (1.0 + np.exp(-x))
+    return result
 
 
 def _pointwise(

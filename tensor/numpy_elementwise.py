@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend import special
-from shardwise.tensor.ops import arithmetic, choice, circular, comparison, part, rounding, special_function
+from shardwise.tensor.ops import (
+    arithmetic,
+    choice,
+    circular,
+    comparison,
+    elementary,
+    part,
+    rounding,
+    special_function,
+)
 
 __all__ = ["ELEMENTWISE_FUNCTIONS", "ELEMENTWISE_SPECIALS"]
 
@@ -82,6 +91,7 @@ ELEMENTWISE_SPECIALS: dict[Any, Callable[..., Any]] = {
     special.erf: special_function.Erf.apply,
     special.erfc: special_function.Erfc.apply,
     special.erfinv: special_function.Erfinv.apply,
+    special.sigmoid: elementary.Sigmoid.apply,
     special.lgamma: special_function.Lgamma.apply,
     special.digamma: special_function.Digamma.apply,
     special.polygamma: lambda n, x: special_function.Polygamma.apply(x, n=n),

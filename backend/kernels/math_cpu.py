@@ -139,7 +139,7 @@ def _row_maximum64(row: Array, n: int) -> np.float64:
     return np.int64(highest ^ ((highest >> np.int64(63)) & _MAGNITUDE64)).view(np.float64)
 
 
-def _exp64(x: float) -> float:
+def _exp64(x: Any) -> Any:
     n, part = expm1_parts(x)
     half = np.floor(n * 0.5)
     return (part + 1.0) * power_of_two(half) * power_of_two(n - half)

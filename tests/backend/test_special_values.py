@@ -17,6 +17,7 @@ INF, NAN = np.inf, np.nan
 
 # Function, SciPy's, where to compare, and the units in the last place that both together may be off.
 CASES: list[tuple[Callable[..., Any], Callable[..., Any], np.ndarray, int]] = [
+    (special.sigmoid, reference.expit, np.linspace(-700, 40, 20_001), 4),
     (special.erfc, reference.erfc, np.linspace(-6, 5.5, 20_001), 24),
     (special.erfinv, reference.erfinv, np.linspace(-0.9999999, 0.9999999, 20_001), 9),
     (special.erfinv, reference.erfinv, 1.0 - np.logspace(-16, -1, 1001), 9),
@@ -57,6 +58,7 @@ def test_a_few_units_in_the_last_place(case: int) -> None:
 @pytest.mark.parametrize(
     ("function", "x", "expected"),
     [
+        (special.sigmoid, [NAN, INF, -INF, 1e300, -1e300, 0.0], [NAN, 1.0, 0.0, 1.0, 0.0, 0.5]),
         (special.erfc, [NAN, INF, -INF, 30.0, -30.0, 0.0], [NAN, 0.0, 2.0, 0.0, 2.0, 1.0]),
         (special.erfinv, [NAN, 1.0, -1.0, 1.5, -INF, 0.0], [NAN, INF, -INF, NAN, NAN, 0.0]),
         (
