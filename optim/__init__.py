@@ -27,6 +27,7 @@ from shardwise.optim.lr_scheduler import (
     SequentialLR,
     StepLR,
 )
+from shardwise.optim.moving_average import ExponentialMovingAverage
 from shardwise.optim.nadam import NAdam
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.radam import RAdam
@@ -49,6 +50,7 @@ __all__ = [
     "CosineWarmupLR",
     "CyclicLR",
     "ExponentialLR",
+    "ExponentialMovingAverage",
     "LRScheduler",
     "LambdaLR",
     "LinearLR",
