@@ -1,7 +1,7 @@
 """Floor 1: Tensor, Function, the tape and its backward engine."""
 
 from shardwise.tensor import calling as calling  # makes the package itself callable
-from shardwise.tensor import fft, function_form, linalg, random
+from shardwise.tensor import cuda, fft, function_form, linalg, random
 from shardwise.tensor.autocast import autocast
 from shardwise.tensor.autograd import WeightGradients, backward, backward_inputs
 from shardwise.tensor.complex import complex, polar
@@ -34,6 +34,7 @@ from shardwise.tensor.function import Context, Function
 from shardwise.tensor.gradcheck import gradcheck, gradgradcheck
 from shardwise.tensor.handle import RemovableHandle
 from shardwise.tensor.indices import tril_indices, triu_indices
+from shardwise.tensor.inference import inference_mode
 from shardwise.tensor.integration import cumulative_trapezoid, trapezoid, trapz
 from shardwise.tensor.jacobian import hessian, jacobian
 from shardwise.tensor.joining import (
@@ -117,6 +118,7 @@ __all__ = [
     "complex",
     "concat",
     "concatenate",
+    "cuda",
     "cumulative_trapezoid",
     "current_task",
     "detect_anomaly",
@@ -137,6 +139,7 @@ __all__ = [
     "gradgradcheck",
     "hessian",
     "hstack",
+    "inference_mode",
     "initial_seed",
     "intercept",
     "is_grad_enabled",

@@ -11,82 +11,155 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0.dev0"
 
+# The names are many, so they are listed in lines.
+# fmt: off
+# ruff: noqa: I001
 if TYPE_CHECKING:
-    from shardwise.backend.errors import ShardwiseError as ShardwiseError
-    from shardwise.collectives import all_gather as all_gather
-    from shardwise.collectives import all_reduce as all_reduce
-    from shardwise.collectives import barrier as barrier
-    from shardwise.collectives import broadcast as broadcast
-    from shardwise.collectives import explain as explain
-    from shardwise.collectives import local_rank as local_rank
-    from shardwise.collectives import rank as rank
-    from shardwise.collectives import reduce_scatter as reduce_scatter
-    from shardwise.collectives import shutdown as shutdown
-    from shardwise.collectives import world_size as world_size
-    from shardwise.launch import spawn as spawn
-    from shardwise.mesh import DeviceMesh as DeviceMesh
-    from shardwise.mesh import init_device_mesh as init_device_mesh
-    from shardwise.tensor import Function as Function
-    from shardwise.tensor import Tensor as Tensor
-    from shardwise.tensor import arange as arange
-    from shardwise.tensor import as_tensor as as_tensor
-    from shardwise.tensor import cat as cat
-    from shardwise.tensor import detect_anomaly as detect_anomaly
-    from shardwise.tensor import empty as empty
-    from shardwise.tensor import enable_grad as enable_grad
-    from shardwise.tensor import from_numpy as from_numpy
-    from shardwise.tensor import full as full
-    from shardwise.tensor import initial_seed as initial_seed
-    from shardwise.tensor import is_grad_enabled as is_grad_enabled
-    from shardwise.tensor import manual_seed as manual_seed
-    from shardwise.tensor import no_grad as no_grad
-    from shardwise.tensor import ones as ones
-    from shardwise.tensor import ones_like as ones_like
-    from shardwise.tensor import rand as rand
-    from shardwise.tensor import randint as randint
-    from shardwise.tensor import randn as randn
-    from shardwise.tensor import randperm as randperm
-    from shardwise.tensor import recompute as recompute
-    from shardwise.tensor import set_grad_enabled as set_grad_enabled
-    from shardwise.tensor import stack as stack
-    from shardwise.tensor import tensor as tensor
-    from shardwise.tensor import where as where
-    from shardwise.tensor import zeros as zeros
-    from shardwise.tensor import zeros_like as zeros_like
+    from shardwise.backend.device import device
+    from shardwise.backend.dtypes import (
+        bfloat16, bool, cdouble, cfloat, complex64, complex128, double, float, float16, float32, float64,
+        half, int, int8, int16, int32, int64, long, short, uint8, uint16, uint32, uint64,
+    )
+    from shardwise.backend.errors import ShardwiseError
+    from shardwise.backend.kind import finfo, iinfo
+    from shardwise.collectives import (
+        all_gather, all_reduce, barrier, broadcast, explain, local_rank, rank, reduce_scatter, shutdown,
+        world_size,
+    )
+    from shardwise.launch import spawn
+    from shardwise.mesh import DeviceMesh, init_device_mesh
+    from shardwise.tensor import (
+        Context, Function, Tensor, arange, as_tensor, asarray, atleast_1d, atleast_2d, atleast_3d, autocast,
+        autograd, bernoulli, block_diag, broadcast_shapes, broadcast_tensors, bucketize, cartesian_prod,
+        cat, chain_matmul, column_stack, combinations, complex, concat, concatenate, cuda,
+        cumulative_trapezoid, detect_anomaly, dstack, einsum, empty, empty_like, enable_grad, eye, fft,
+        from_dlpack, from_numpy, full, full_like, grad, gradcheck, gradgradcheck, hessian, hstack,
+        inference_mode, initial_seed, is_grad_enabled, isin, jacobian, jvp, linalg, linspace, logspace,
+        manual_seed, memory_stats, meshgrid, multinomial, no_grad, normal, ones, ones_like, polar, rand,
+        rand_like, randint, randint_like, randn, randn_like, random, randperm, recompute, row_stack,
+        scalar_tensor, searchsorted, set_grad_enabled, stack, tensor, tensordot, track_memory, trapezoid,
+        trapz, tree_flatten, tree_leaves, tree_map, tree_unflatten, tril_indices, triu_indices,
+        value_and_grad, vjp, vstack, where, zeros, zeros_like,
+    )
+    from shardwise.tensor.function_form import (
+        abs, absolute, acos, acosh, add, addbmm, addcdiv, addcmul, addmm, addmv, addr, adjoint, all,
+        allclose, amax, amin, aminmax, angle, any, arccos, arccosh, arcsin, arcsinh, arctan, arctan2,
+        arctanh, argmax, argmin, argsort, argwhere, asin, asinh, atan, atan2, atanh, baddbmm, bincount,
+        bitwise_and, bitwise_left_shift, bitwise_not, bitwise_or, bitwise_right_shift, bitwise_xor, bmm,
+        broadcast_to, cbrt, ceil, cholesky, cholesky_inverse, cholesky_solve, chunk, clamp, clamp_max,
+        clamp_min, clip, clone, conj, conj_physical, copysign, corrcoef, cos, cosh, count_nonzero, cov,
+        cross, cummax, cummin, cumprod, cumsum, deg2rad, det, detach, diag, diag_embed, diagflat, diagonal,
+        diff, digamma, div, divide, dot, dsplit, eq, equal, erf, erfc, erfinv, exp, exp2, expm1, fix,
+        flatten, flip, fliplr, flipud, float_power, floor, floor_divide, fmax, fmin, fmod, frac, gather,
+        gcd, ge, ger, greater, greater_equal, gt, heaviside, histc, histogram, hsplit, hypot, i0, i0e, i1,
+        i1e, imag, index_add, index_copy, index_fill, index_put, index_select, inner, inverse, is_complex,
+        is_floating_point, is_signed, is_tensor, isclose, isfinite, isinf, isnan, isneginf, isposinf,
+        isreal, kron, kthvalue, lcm, ldexp, le, lerp, less, less_equal, lgamma, log, log1p, log2, log10,
+        log_softmax, logaddexp, logaddexp2, logcumsumexp, logdet, logical_and, logical_not, logical_or,
+        logical_xor, logit, logsumexp, lt, masked_fill, masked_scatter, masked_select, matmul, matrix_exp,
+        matrix_power, max, maximum, mean, median, min, minimum, mm, mode, moveaxis, movedim, msort, mul,
+        multiply, mv, nan_to_num, nanmean, nanmedian, nanquantile, nansum, narrow, ne, neg, negative,
+        nonzero, norm, not_equal, numel, outer, permute, pinverse, polygamma, positive, pow, prod, ptp, put,
+        qr, quantile, rad2deg, ravel, real, reciprocal, relu, remainder, repeat_interleave, reshape, roll,
+        rot90, round, rsqrt, scatter, scatter_add, scatter_reduce, select, sgn, sigmoid, sign, signbit, sin,
+        sinc, sinh, slogdet, softmax, sort, split, sqrt, square, squeeze, std, std_mean, sub, subtract, sum,
+        svd, swapaxes, swapdims, t, take, take_along_dim, tan, tanh, tensor_split, tile, topk, trace,
+        transpose, tril, triu, true_divide, trunc, unbind, unflatten, unique, unique_consecutive, unsqueeze,
+        var, var_mean, vdot, vsplit, xlog1py, xlogy,
+    )
 
-_HOME = {  # public name -> the package it lives in
+__all__ = [
+    "Context", "DeviceMesh", "Function", "ShardwiseError", "Tensor", "__version__", "abs", "absolute",
+    "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint", "all",
+    "all_gather", "all_reduce", "allclose", "amax", "amin", "aminmax", "angle", "any", "arange", "arccos",
+    "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "argwhere", "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "autocast", "autograd", "baddbmm", "barrier", "bernoulli", "bfloat16",
+    "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "block_diag", "bmm", "bool", "broadcast", "broadcast_shapes", "broadcast_tensors",
+    "broadcast_to", "bucketize", "cartesian_prod", "cat", "cbrt", "cdouble", "ceil", "cfloat",
+    "chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max",
+    "clamp_min", "clip", "clone", "column_stack", "combinations", "complex", "complex64", "complex128",
+    "concat", "concatenate", "conj", "conj_physical", "copysign", "corrcoef", "cos", "cosh",
+    "count_nonzero", "cov", "cross", "cuda", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_trapezoid", "deg2rad", "det", "detach", "detect_anomaly", "device", "diag", "diag_embed",
+    "diagflat", "diagonal", "diff", "digamma", "div", "divide", "dot", "double", "dsplit", "dstack",
+    "einsum", "empty", "empty_like", "enable_grad", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2",
+    "explain", "expm1", "eye", "fft", "finfo", "fix", "flatten", "flip", "fliplr", "flipud", "float",
+    "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
+    "from_dlpack", "from_numpy", "full", "full_like", "gather", "gcd", "ge", "ger", "grad", "gradcheck",
+    "gradgradcheck", "greater", "greater_equal", "gt", "half", "heaviside", "hessian", "histc", "histogram",
+    "hsplit", "hstack", "hypot", "i0", "i0e", "i1", "i1e", "iinfo", "imag", "index_add", "index_copy",
+    "index_fill", "index_put", "index_select", "inference_mode", "init_device_mesh", "initial_seed",
+    "inner", "int", "int8", "int16", "int32", "int64", "inverse", "is_complex", "is_floating_point",
+    "is_grad_enabled", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "jacobian", "jvp", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp",
+    "less", "less_equal", "lgamma", "linalg", "linspace", "local_rank", "log", "log1p", "log2", "log10",
+    "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "manual_seed",
+    "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max",
+    "maximum", "mean", "median", "memory_stats", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis",
+    "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean", "nanmedian",
+    "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "no_grad", "nonzero", "norm", "normal",
+    "not_equal", "numel", "ones", "ones_like", "outer", "permute", "pinverse", "polar", "polygamma",
+    "positive", "pow", "prod", "ptp", "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "random", "randperm", "rank", "ravel", "real", "reciprocal",
+    "recompute", "reduce_scatter", "relu", "remainder", "repeat_interleave", "reshape", "roll", "rot90",
+    "round", "row_stack", "rsqrt", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce",
+    "searchsorted", "select", "set_grad_enabled", "sgn", "short", "shutdown", "sigmoid", "sign", "signbit",
+    "sin", "sinc", "sinh", "slogdet", "softmax", "sort", "spawn", "split", "sqrt", "square", "squeeze",
+    "stack", "std", "std_mean", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims", "t", "take",
+    "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "tile", "topk", "trace",
+    "track_memory", "transpose", "trapezoid", "trapz", "tree_flatten", "tree_leaves", "tree_map",
+    "tree_unflatten", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "uint8",
+    "uint16", "uint32", "uint64", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze",
+    "value_and_grad", "var", "var_mean", "vdot", "vjp", "vsplit", "vstack", "where", "world_size",
+    "xlog1py", "xlogy", "zeros", "zeros_like",
+]
+_PACKAGES = ("backend", "collectives", "errors", "launch", "mesh", "nn", "optim", "parallel", "tensor")
+_MODULES = ("autograd", "cuda", "fft", "linalg", "random")  # of shardwise.tensor
+_HOMES = {  # what does not live in shardwise.tensor
+    "shardwise.backend.device": ("device",),
+    "shardwise.backend.dtypes": (
+        "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "float", "float16",
+        "float32", "float64", "half", "int", "int8", "int16", "int32", "int64", "long", "short", "uint8",
+        "uint16", "uint32", "uint64",
+    ),
     "shardwise.backend.errors": ("ShardwiseError",),
+    "shardwise.backend.kind": ("finfo", "iinfo"),
     "shardwise.collectives": (
         "all_gather", "all_reduce", "barrier", "broadcast", "explain", "local_rank", "rank",
         "reduce_scatter", "shutdown", "world_size",
     ),
     "shardwise.launch": ("spawn",),
     "shardwise.mesh": ("DeviceMesh", "init_device_mesh"),
-    "shardwise.tensor": (
-        "Function", "Tensor", "arange", "as_tensor", "cat", "detect_anomaly", "empty", "enable_grad",
-        "from_numpy", "full", "initial_seed", "is_grad_enabled", "manual_seed", "no_grad", "ones",
-        "ones_like", "rand", "randint", "randn", "randperm", "recompute", "set_grad_enabled", "stack",
-        "where", "zeros", "zeros_like",
-    ),
-}  # fmt: skip
-_PACKAGES = ("backend", "collectives", "errors", "launch", "mesh", "nn", "optim", "parallel", "tensor")
-
-__all__ = [
-    "__version__",
-    "tensor",
-    *(name for names in _HOME.values() for name in names),
-]
+}
+# fmt: on
 
 
+# What is found becomes a global of this file: its code does without builtins like any() or max().
 def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return importlib.import_module(f"shardwise.{name}")
-    for home, names in _HOME.items():
+    if name not in __all__:
+        raise AttributeError(f"module 'shardwise' has no attribute {name!r}")
+    value: object
+    if name in _MODULES:
+        value = importlib.import_module(f"shardwise.tensor.{name}")
+    else:
+        value = importlib.import_module(_home(name)).__dict__[name]
+    globals()[name] = value
+    return value
+
+
+def _home(name: str) -> str:
+    """Return the module that a name is loaded from."""
+    for home, names in _HOMES.items():
         if name in names:
-            value: object = importlib.import_module(home).__dict__[name]
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'shardwise' has no attribute {name!r}")
+            return home
+    # A package's own names, not those of its files: shardwise.tensor.mode is one, and sw.mode a function.
+    packages = ("shardwise.tensor", "shardwise.tensor.function_form")
+    return packages[name not in importlib.import_module(packages[0]).__all__]
 
 
 def __dir__() -> list[str]:

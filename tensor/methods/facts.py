@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from shardwise.backend.device import Device
 from shardwise.backend.errors import DeviceError
 from shardwise.backend.kind import is_float
 from shardwise.backend.select import backend_of
@@ -93,9 +94,9 @@ class Facts(Carrier):
     # ---- place
 
     @property
-    def device(self) -> str:
+    def device(self) -> Device:
         """``"cpu"``, ``"cuda:0"`` or ``"shape"`` (shape without data)."""
-        return backend_of(self.data).device_of(self.data)
+        return Device(backend_of(self.data).device_of(self.data))
 
     @property
     def is_cuda(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from typing import Any
 
@@ -14,7 +15,6 @@ from shardwise import nn, optim
 from shardwise.backend import product
 from shardwise.errors import ArgumentError
 from shardwise.nn import functional as F
-from shardwise.tensor import autocast as module
 from shardwise.tensor import gradcheck, narrow
 from shardwise.tensor.autocast import autocast
 
@@ -139,6 +139,7 @@ def test_bad_arguments_are_named() -> None:
 def test_it_says_where_there_is_no_gain(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    module = importlib.import_module("shardwise.tensor.autocast")  # the package has a function of this name
     monkeypatch.setattr(module, "has_bfloat16", lambda: False)
     module.report_products.cache_clear()
     with caplog.at_level(logging.WARNING):
