@@ -154,7 +154,7 @@ def test_it_says_where_there_is_no_gain(
     with autocast():
         pass
     assert not caplog.records
-    module.report_products.cache_clear()
+    importlib.import_module("shardwise.tensor.autocast").report_products.cache_clear()
 
 
 def test_where_the_processor_can_products_get_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
