@@ -59,6 +59,9 @@ class Kernel(Generic[P, R]):
     statistics : int, default 0
         How many trailing results are statistics for the backward, which stay float32 when narrow
         arrays come in.
+    least : int, default 0
+        Where the first array has fewer elements the formula runs: importing numba takes longer than
+        thousands of such calls could save.
     cuda : str, optional
         Where the version for CuPy arrays is, in the same form as `fused`.
     like : bool, default False
@@ -80,6 +83,7 @@ class Kernel(Generic[P, R]):
         integer: str = "",
         in_place: int = 0,
         statistics: int = 0,
+        least: int = 0,
         cuda: str = "",
         like: bool = False,
     ) -> None:
@@ -90,10 +94,12 @@ class Kernel(Generic[P, R]):
         self._arrays = arrays
         self._in_place = in_place
         self._statistics = statistics
+        self._least = least
         names = list(inspect.signature(plain).parameters)[:arrays]
         self._array_names = frozenset(names)
         self._integer = integer
         self._integer_at = names.index(integer) if integer else sys.maxsize
+        self._floats_at = tuple([i for i in range(arrays) if i != self._integer_at])
         self._fused: Callable[P, R] | None = None
         self._reason = ""
         self.on_device = DeviceVersion(cuda, in_place, like) if cuda else None
@@ -118,8 +124,18 @@ class Kernel(Generic[P, R]):
         return self._fused
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        fused = self._fused
+        # Most calls are like the one before; whatever is special about one is looked at below.
+        if fused is None or kwargs or self._in_place or _plain_only.get() or not self._fit_at_once(args):
+            return self._choose(*args, **kwargs)
+        try:
+            return fused(*args, **kwargs)
+        except FusedUnavailableError:
+            return self._choose(*args, **kwargs)
+
+    def _choose(self, *args: P.args, **kwargs: P.kwargs) -> R:
         arrays, labels = self._arrays_of(args, kwargs)
-        if _fit(arrays, labels) and not self._reason and not _plain_only.get():
+        if _fit(arrays, labels, self._least) and not self._reason and not _plain_only.get():
             written = arrays[: self._in_place]
             if all(isinstance(array, np.ndarray) and array.flags.carray for array in written):
                 try:
@@ -138,6 +154,24 @@ class Kernel(Generic[P, R]):
         wide = again(*map(_widened, args), **{name: _widened(value) for name, value in kwargs.items()})
         result: R = _narrowed(wide, narrow, self._statistics)
         return result
+
+    def _fit_at_once(self, args: tuple[object, ...]) -> bool:
+        """Whether arrays given by position are all NumPy's, of one dtype that is fused."""
+        floating: object = None
+        for i in self._floats_at:
+            array = args[i] if i < len(args) else None
+            if array is None:
+                continue
+            if type(array) is not np.ndarray:
+                return False
+            if floating is None:
+                floating = array.dtype
+                if floating not in _FUSED_TYPES or array.size < self._least:
+                    return False
+            elif array.dtype is not floating:
+                return False
+        labels = args[self._integer_at] if self._integer_at < len(args) else None
+        return labels is None or (type(labels) is np.ndarray and labels.dtype.kind in "iub")
 
     def _arrays_of(
         self, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -177,8 +211,8 @@ def _as_array(result: object) -> Any:
     return np.asarray(result) if isinstance(result, np.generic) else result
 
 
-def _fit(arrays: list[object], labels: object) -> bool:
-    """Whether all are exactly NumPy's, and the floating ones have one dtype that is fused."""
+def _fit(arrays: list[object], labels: object, least: int) -> bool:
+    """Whether all are exactly NumPy's, the floating ones of one dtype that is fused, and the first is large."""
     if labels is not None and (type(labels) is not np.ndarray or labels.dtype.kind not in "iub"):
         return False
     floating: np.dtype[np.generic] | None = None
@@ -187,7 +221,7 @@ def _fit(arrays: list[object], labels: object) -> bool:
             return False
         dtype = array.dtype
         if floating is None:
-            if dtype not in _FUSED_TYPES:
+            if dtype not in _FUSED_TYPES or array.size < least:
                 return False
             floating = dtype
         elif dtype != floating:

@@ -112,6 +112,14 @@ def test_arrays_that_are_written_must_be_writeable_as_they_are() -> None:
     assert way(kernel, frozen, X32) == "plain"
 
 
+def test_small_arrays_may_be_left_to_the_formula() -> None:
+    kernel = kernel_of(least=4)
+    for small, large in ((X32, np.ones(4, np.float32)), (np.ones((0, 9)), np.ones((2, 2)))):
+        assert way(kernel, small) == way(kernel, x=small) == "plain"
+        assert way(kernel, large) == way(kernel, x=large) == "fused"
+        assert way(kernel, large, large) == "fused"
+
+
 def test_the_formula_can_be_asked_for_in_one_context() -> None:
     kernel = kernel_of()
     elsewhere: list[str] = []
@@ -215,8 +223,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "softmax_backward": (M, M),
     "log_softmax_forward": (M,),
     "log_softmax_backward": (M, M),
-    "attention_forward": (H, H, H, 0.5, True),
-    "attention_backward": (H, H, H, H, None, None, 0.5, True),
+    "attention_forward": (H, H, H, None, None, 0.5, True),
+    "attention_backward": (H, H, H, H, None, None, H, None, None, 0.5, True),
     "cross_entropy_forward": (M, LABELS, -1),
     "cross_entropy_backward": (ROWS, M, LABELS, None, -1),
     "dropout_forward": (M, 0.5, 1, 2, 3),
@@ -249,6 +257,7 @@ def test_an_everyday_call_is_fused(
         raise AssertionError("the plain formula ran")
 
     monkeypatch.setattr(kernel, "plain", formula_is_not_wanted)
+    monkeypatch.setattr(kernel, "_least", 0)
     arguments = [
         x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype == np.float32 else x
         for x in ARGUMENTS[kernel.name]
