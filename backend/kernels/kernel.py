@@ -212,7 +212,7 @@ def _as_array(result: object) -> Any:
 
 
 def _fit(arrays: list[object], labels: object, least: int) -> bool:
-    """Whether all are exactly NumPy's, the floating ones of one dtype that is fused, and the first is large."""
+    """Whether all are exactly NumPy's, the floating ones of one fused dtype, and the first is large."""
     if labels is not None and (type(labels) is not np.ndarray or labels.dtype.kind not in "iub"):
         return False
     floating: np.dtype[np.generic] | None = None
