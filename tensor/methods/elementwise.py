@@ -7,6 +7,7 @@ from typing import Any, Self
 from shardwise.backend.errors import ArgumentError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Operand
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.rearrangement import Rearrangement
 from shardwise.tensor.ops import activation, arithmetic, choice, elementary
 
@@ -93,10 +94,12 @@ class Elementwise(Rearrangement):
         result: Self = arithmetic.masked_fill(self, mask, value)
         return result
 
+    @numpy_names
     def softmax(self, dim: int = -1) -> Self:
         """Return exponentials that sum to one along `dim`."""
         return self._along(activation.Softmax, dim)
 
+    @numpy_names
     def log_softmax(self, dim: int = -1) -> Self:
         """Return the logarithm of `softmax`, without its underflow."""
         return self._along(activation.LogSoftmax, dim)

@@ -10,6 +10,7 @@ from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.tensor.methods.along import along, choose_along
 from shardwise.tensor.methods.carrier import Carrier
 from shardwise.tensor.methods.distinct import distinct
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.result import ValuesIndices
 from shardwise.tensor.ops import extreme, index, order, search, selection, view
 
@@ -19,6 +20,7 @@ __all__ = ["Ordering"]
 class Ordering(Carrier):
     """What puts elements in order. NaN counts as the largest; complex numbers have no order."""
 
+    @numpy_names
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesIndices[Self]:
         """Return the values in order along `dim`, and the indices where they were.
 
@@ -27,6 +29,7 @@ class Ordering(Carrier):
         _ordered("sort", self)
         return choose_along(order.Sort, self, "sort", dim, descending=descending)
 
+    @numpy_names
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = False) -> Self:
         """Return the indices that put the elements along `dim` in order; see `sort`."""
         _ordered("argsort", self)
@@ -37,6 +40,7 @@ class Ordering(Carrier):
         """Return the values in order along the first dim."""
         return self.sort(0).values
 
+    @numpy_names
     def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices[Self]:
         """Return the `k` largest (or smallest) values along `dim`, best first, and their indices.
 
@@ -45,6 +49,7 @@ class Ordering(Carrier):
         _ordered("topk", self)
         return choose_along(order.TopK, self, "topk", dim, k=k, largest=largest)
 
+    @numpy_names
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices[Self]:
         """Return the `k`-th smallest value along `dim`, counted from 1, and the index of the first of it."""
         _ordered("kthvalue", self)
@@ -56,6 +61,7 @@ class Ordering(Carrier):
     @overload
     def median(self, dim: int, keepdim: bool = False) -> ValuesIndices[Self]: ...
 
+    @numpy_names
     def median(self, dim: int | None = None, keepdim: bool = False) -> Self | ValuesIndices[Self]:
         """Return the median, of two in the middle the lower; NaN where there is any.
 
@@ -81,12 +87,14 @@ class Ordering(Carrier):
     @overload
     def nanmedian(self, dim: int, keepdim: bool = False) -> ValuesIndices[Self]: ...
 
+    @numpy_names
     def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Self | ValuesIndices[Self]:
         """Return the median of what is not NaN; NaN where all is. See `median`."""
         if dim is None:
             return selection.Median.apply(self, ignore_nan=True)
         return choose_along(selection.MedianAlong, self, "nanmedian", dim, keepdim=keepdim, ignore_nan=True)
 
+    @numpy_names
     def mode(self, dim: int = -1, keepdim: bool = False) -> ValuesIndices[Self]:
         """Return the most frequent value along `dim`, of ties the smallest, and its last index."""
         _ordered("mode", self)
@@ -112,6 +120,7 @@ class Ordering(Carrier):
         dim: int | None = None,
     ) -> Self | tuple[Self, ...]: ...
 
+    @numpy_names
     def unique(
         self,
         sorted: bool = True,
@@ -160,6 +169,7 @@ class Ordering(Carrier):
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Self | tuple[Self, ...]: ...
 
+    @numpy_names
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Self | tuple[Self, ...]:

@@ -12,6 +12,7 @@ from shardwise.backend.array import Shape
 from shardwise.backend.errors import ShapeError
 from shardwise.tensor.dim import Dims, counted_dim, counted_dims
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.mode import no_grad
 from shardwise.tensor.ops import view
 from shardwise.tensor.ops.conjugate import conj
@@ -77,6 +78,7 @@ class Rearrangement(Carrier):
         """Return the elements in one dim."""
         return self._reshaped((self.data.size,))
 
+    @numpy_names
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Self:
         """Return `dim` parted into dims of `sizes`, one of which may be -1."""
         shape = self.data.shape
@@ -167,12 +169,14 @@ class Rearrangement(Carrier):
         """Return the last two dims swapped, and conjugated."""
         return self.mH
 
+    @numpy_names
     def squeeze(self, dim: Dims = None) -> Self:
         """Return without dims of size one: all of them, or those of `dim` that are."""
         shape = self.data.shape
         gone = counted_dims("squeeze", dim, len(shape))
         return self._reshaped(tuple([n for i, n in enumerate(shape) if n != 1 or i not in gone]))
 
+    @numpy_names
     def unsqueeze(self, dim: int) -> Self:
         """Return with a dim of size one put in at `dim`."""
         shape = list(self.data.shape)

@@ -13,6 +13,7 @@ from shardwise.tensor.dim import Dims
 from shardwise.tensor.methods.along import choose_along
 from shardwise.tensor.methods.arithmetic import Arithmetic
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.result import Extremes, ValuesIndices
 from shardwise.tensor.ops import arithmetic, choice, comparison, extreme, reduce
 
@@ -38,17 +39,20 @@ class Reduction(Arithmetic):
     `keepdim` keeps them with size one.
     """
 
+    @numpy_names
     def sum(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the sum over `dim`; of integers and booleans it is int64."""
         if dim is None and not keepdim and dtype is None:  # the door is faster without parameters
             return reduce.Sum.apply(self)
         return reduce.Sum.apply(self, dim=all_if_empty(dim), keepdim=keepdim, dtype=dtype)
 
+    @numpy_names
     def nansum(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the sum over `dim`, with NaN counted as zero."""
         result: Self = _without_nan(self).sum(dim, keepdim, dtype)
         return result
 
+    @numpy_names
     def mean(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the mean over `dim`; NaN of nothing. Of integers it is float64."""
         if dim is None and not keepdim and dtype is None:
@@ -56,6 +60,7 @@ class Reduction(Arithmetic):
         result: Self = reduce.Mean.apply(cast(self, dtype), dim=all_if_empty(dim), keepdim=keepdim)
         return result
 
+    @numpy_names
     def nanmean(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the mean over `dim` of what is not NaN; NaN where all is."""
         x: Any = cast(self, dtype)
@@ -68,6 +73,7 @@ class Reduction(Arithmetic):
         result: Self = cast(mean, x.data.dtype) if narrow else mean
         return result
 
+    @numpy_names
     def prod(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the product over `dim`; of integers and booleans it is int64."""
         result: Self = reduce.Prod.apply(cast(self, dtype), dim=dim, keepdim=keepdim)
@@ -75,14 +81,17 @@ class Reduction(Arithmetic):
 
     # ---- extremes
 
+    @numpy_names
     def amax(self, dim: Dims = None, keepdim: bool = False) -> Self:
         """Return the largest value over `dim`; ties share the gradient evenly."""
         return extreme.Amax.apply(self, dim=all_if_empty(dim), keepdim=keepdim)
 
+    @numpy_names
     def amin(self, dim: Dims = None, keepdim: bool = False) -> Self:
         """Return the smallest value over `dim`; ties share the gradient evenly."""
         return extreme.Amin.apply(self, dim=all_if_empty(dim), keepdim=keepdim)
 
+    @numpy_names
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Extremes[Self]:
         """Return the smallest and the largest value, as ``min`` and ``max``."""
         return Extremes(self.amin(dim, keepdim), self.amax(dim, keepdim))
@@ -99,6 +108,7 @@ class Reduction(Arithmetic):
     @overload
     def max(self, *, other: Carrier) -> Self: ...
 
+    @numpy_names
     def max(
         self, dim: int | Carrier | None = None, keepdim: bool = False, *, other: Carrier | None = None
     ) -> Self | ValuesIndices[Self]:
@@ -143,6 +153,7 @@ class Reduction(Arithmetic):
     @overload
     def min(self, *, other: Carrier) -> Self: ...
 
+    @numpy_names
     def min(
         self, dim: int | Carrier | None = None, keepdim: bool = False, *, other: Carrier | None = None
     ) -> Self | ValuesIndices[Self]:
@@ -156,28 +167,34 @@ class Reduction(Arithmetic):
         _one_dim("min", "amin", dim)
         return choose_along(extreme.Min, self, "min", dim, keepdim=keepdim)  # type: ignore[arg-type]
 
+    @numpy_names
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Self:
         """Return the int64 index of the first largest value along `dim`, or among all in C order."""
         return extreme.Argmax.apply(self, dim=dim, keepdim=keepdim)
 
+    @numpy_names
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Self:
         """Return the int64 index of the first smallest value along `dim`, or among all in C order."""
         return extreme.Argmin.apply(self, dim=dim, keepdim=keepdim)
 
+    @numpy_names
     def ptp(self, dim: Dims = None, keepdim: bool = False) -> Self:
         """Return the largest value over `dim` less the smallest."""
         return arithmetic.Sub.apply(self.amax(dim, keepdim), self.amin(dim, keepdim))
 
     # ---- questions
 
+    @numpy_names
     def all(self, dim: Dims = None, keepdim: bool = False) -> Self:
         """Return whether all elements over `dim` are true, that is, not zero."""
         return reduce.AllTrue.apply(self, dim=dim, keepdim=keepdim)
 
+    @numpy_names
     def any(self, dim: Dims = None, keepdim: bool = False) -> Self:
         """Return whether some element over `dim` is true, that is, not zero."""
         return reduce.AnyTrue.apply(self, dim=dim, keepdim=keepdim)
 
+    @numpy_names
     def count_nonzero(self, dim: Dims = None) -> Self:
         """Return how many elements over `dim` are not zero, int64."""
         return reduce.CountNonzero.apply(self, dim=all_if_empty(dim))

@@ -12,6 +12,7 @@ from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.backend.select import backend_of
 from shardwise.tensor.dim import counted_dim, counted_dims
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.rearrangement import Rearrangement
 from shardwise.tensor.ops import arithmetic, repetition, take
 from shardwise.tensor.size import Sizes, integers
@@ -101,6 +102,7 @@ class Repetition(Rearrangement):
             raise ArgumentError(f"{op}: counts must be at least 0, got {counts}")
         return repetition.Tile.apply(self, repeats=counts)
 
+    @numpy_names
     def repeat_interleave(
         self, repeats: int | Carrier | Array | Sequence[int], dim: int | None = None, *,
         output_size: int | None = None,

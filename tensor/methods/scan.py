@@ -9,6 +9,7 @@ from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.along import along, choose_along
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.reduction import cast
 from shardwise.tensor.methods.result import ValuesIndices
 from shardwise.tensor.ops import arithmetic, comparison, extreme, index, joining, scan
@@ -19,32 +20,38 @@ __all__ = ["Scan"]
 class Scan(Carrier):
     """Running sums, products and extremes; differences."""
 
+    @numpy_names
     def cumsum(self, dim: int, dtype: DTypeLike | None = None) -> Self:
         """Return the running sum along `dim`; of integers and booleans it is int64."""
         result: Self = along(scan.Cumsum, cast(self, dtype), "cumsum", dim)
         return result
 
+    @numpy_names
     def cumprod(self, dim: int, dtype: DTypeLike | None = None) -> Self:
         """Return the running product along `dim`; of integers and booleans it is int64."""
         result: Self = along(scan.Cumprod, cast(self, dtype), "cumprod", dim)
         return result
 
+    @numpy_names
     def cummax(self, dim: int) -> ValuesIndices[Self]:
         """Return the largest value so far along `dim`, and the index of the last that is as large."""
         _ordered("cummax", self)
         return choose_along(scan.Cummax, self, "cummax", dim)
 
+    @numpy_names
     def cummin(self, dim: int) -> ValuesIndices[Self]:
         """Return the smallest value so far along `dim`, and the index of the last that is as small."""
         _ordered("cummin", self)
         return choose_along(scan.Cummin, self, "cummin", dim)
 
+    @numpy_names
     def logcumsumexp(self, dim: int) -> Self:
         """Return the logarithm of the running sum of exponentials along `dim`, without overflow."""
         _ordered("logcumsumexp", self)
         result: Self = along(scan.LogCumsumExp, self, "logcumsumexp", dim)
         return result
 
+    @numpy_names
     def diff(
         self, n: int = 1, dim: int = -1, prepend: Carrier | None = None, append: Carrier | None = None
     ) -> Self:

@@ -11,6 +11,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, IndexRangeError, ShapeError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.ops import index as indexing
 from shardwise.tensor.ops import sliding, triangle, view
 
@@ -20,6 +21,7 @@ __all__ = ["Splitting"]
 class Splitting(Carrier):
     """What cuts a tensor into pieces, or a piece out of it, without copying."""
 
+    @numpy_names
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
         """Return pieces of `split_size` along `dim` (the last may be smaller), or of the sizes given."""
         if not self.data.ndim or (isinstance(split_size, (int, np.integer)) and split_size < 1):
@@ -34,6 +36,7 @@ class Splitting(Carrier):
                 raise ShapeError(f"split sizes {sizes} add up to {sum(sizes)}, but dim {dim} has {total}")
         return self._pieces(sizes, dim)
 
+    @numpy_names
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
         """Return at most `chunks` pieces of equal size along `dim`; the last may be smaller."""
         if not self.data.ndim or chunks < 1:
@@ -42,6 +45,7 @@ class Splitting(Carrier):
         total = self.data.shape[dim]
         return self.split(-(-total // chunks), dim) if total else self._pieces([0] * chunks, dim)
 
+    @numpy_names
     def tensor_split(
         self, indices_or_sections: int | Sequence[int] | Carrier | Array, dim: int = 0
     ) -> tuple[Self, ...]:
@@ -97,6 +101,7 @@ class Splitting(Carrier):
         pieces: Any = view.Split.apply(self, sizes=tuple(sizes), dim=dim)
         return tuple(pieces)
 
+    @numpy_names
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """Return the slices along `dim`, without it."""
         if not self.data.ndim:
@@ -107,6 +112,7 @@ class Splitting(Carrier):
         pieces: Any = view.Unbind.apply(self, dim=dim)
         return tuple(pieces)
 
+    @numpy_names
     def narrow(self, dim: int, start: int, length: int) -> Self:
         """Return `length` places along `dim`, from `start` on; a negative start counts from the end."""
         if not self.data.ndim:
@@ -120,6 +126,7 @@ class Splitting(Carrier):
             )
         return indexing.Slice.apply(self, index=(slice(None),) * dim + (slice(first, first + length),))
 
+    @numpy_names
     def select(self, dim: int, index: int) -> Self:
         """Return the slice at `index` along `dim`, without it."""
         if not self.data.ndim:

@@ -10,6 +10,7 @@ from shardwise.backend.array import DTypeLike
 from shardwise.backend.errors import ArgumentError
 from shardwise.tensor.dim import Dims
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.reduction import Reduction, all_if_empty, cast
 from shardwise.tensor.methods.result import Histogram
 from shardwise.tensor.methods.weighing import correlation, covariance, histogram, quantile
@@ -23,6 +24,7 @@ Interpolation = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 class Statistics(Reduction):
     """What describes how values are spread."""
 
+    @numpy_names
     def var(
         self,
         dim: Dims | bool = None,
@@ -50,6 +52,7 @@ class Statistics(Reduction):
         dim, correction = _older(dim, unbiased, correction)
         return statistics.Var.apply(self, dim=dim, correction=correction, keepdim=keepdim)
 
+    @numpy_names
     def std(
         self,
         dim: Dims | bool = None,
@@ -62,6 +65,7 @@ class Statistics(Reduction):
         dim, correction = _older(dim, unbiased, correction)
         return statistics.Std.apply(self, dim=dim, correction=correction, keepdim=keepdim)
 
+    @numpy_names
     def var_mean(
         self,
         dim: Dims | bool = None,
@@ -74,6 +78,7 @@ class Statistics(Reduction):
         dim, correction = _older(dim, unbiased, correction)
         return self.var(dim, keepdim=keepdim, correction=correction), self.mean(dim, keepdim)
 
+    @numpy_names
     def std_mean(
         self,
         dim: Dims | bool = None,
@@ -86,11 +91,13 @@ class Statistics(Reduction):
         dim, correction = _older(dim, unbiased, correction)
         return self.std(dim, keepdim=keepdim, correction=correction), self.mean(dim, keepdim)
 
+    @numpy_names
     def logsumexp(self, dim: Dims, keepdim: bool = False) -> Self:
         """Return the logarithm of the sum of exponentials over `dim`, without overflow."""
         result: Self = statistics.LogSumExp.apply(_inexact(self), dim=dim, keepdim=keepdim)
         return result
 
+    @numpy_names
     def norm(
         self,
         p: float | Literal["fro"] | None = "fro",
@@ -125,6 +132,7 @@ class Statistics(Reduction):
 
     # ---- quantiles
 
+    @numpy_names
     def quantile(
         self,
         q: float | Carrier,
@@ -154,6 +162,7 @@ class Statistics(Reduction):
         result: Self = quantile("quantile", _inexact(self), q, dim, keepdim, interpolation, False)
         return result
 
+    @numpy_names
     def nanquantile(
         self,
         q: float | Carrier,
