@@ -106,22 +106,28 @@ class Adafactor(Optimizer):
         theta, grad = (array.astype(np.float32) if narrow else array for array in (param, grad))
         size = max(float(smallest), _root_mean_square(theta)) * min(lr, 1.0 / math.sqrt(step))
         with np.errstate(all="ignore"):
-            squares = _mean_squares(grad, state, step ** float(group["beta2_decay"]), least)
-            direction = grad / np.sqrt(np.maximum(squares, least * least))
+            # One array is made and reused: the mean of squares, its root, and the direction.
+            direction = _mean_squares(grad, state, step ** float(group["beta2_decay"]), least)
+            np.maximum(direction, least * least, out=direction)
+            np.sqrt(direction, out=direction)
+            np.divide(grad, direction, out=direction)
             size /= max(1.0, _root_mean_square(direction) / d)
-            size = -size if group["maximize"] else size
-            param[...] = ((1.0 - lr * decay) * theta - size * direction).astype(param.dtype)
+            direction *= size if group["maximize"] else -size
+            direction += (1.0 - lr * decay) * theta if decay else theta
+            param[...] = direction.astype(param.dtype) if narrow else direction
 
 
 def _mean_squares(grad: Array, state: dict[str, Any], rate: float, least: float) -> Array:
-    """Move the state by a new gradient, and return the mean of squares that it stands for."""
-    squares = grad * grad
+    """Move the state by a new gradient, and return in a new array the mean of squares that it stands for."""
+    squares = np.multiply(grad, grad, out=np.empty_like(grad))
     if grad.ndim < 2:
-        return _moved(state, "variance", squares, rate)
+        squares[...] = _moved(state, "variance", squares, rate)
+        return squares
     row = _moved(state, "row_var", np.mean(squares, axis=-1, keepdims=True), rate)
     column = _moved(state, "col_var", np.mean(squares, axis=-2, keepdims=True), rate)
-    product: Array = row * column / np.maximum(np.mean(row, axis=-2, keepdims=True), least)
-    return product
+    row /= np.maximum(np.mean(row, axis=-2, keepdims=True), least)
+    np.multiply(row, column, out=squares)
+    return squares
 
 
 def _moved(state: dict[str, Any], key: str, target: Array, rate: float) -> Array:
