@@ -189,22 +189,20 @@ class GraphTask:
                 if key is not None:
                     self.results[key] = grad
         if self.want is None:
-            self._differentiate(node, grads, targets)
+            self._differentiate(node, grads, targets, node.need)
         else:
             need = tuple([target is not None for target in targets])
-            full, node.need = node.need, need
-            try:
-                if True in need:
-                    self._differentiate(node, grads, targets)
-            finally:
-                node.need = full
-            if self.park is not None and need != full:
+            if True in need:
+                self._differentiate(node, grads, targets, need)
+            if self.park is not None and need != node.need:
                 self.park.append((node, grads))
                 return
         if node.saved and not self._keep:
             node.saved = None
 
-    def _differentiate(self, node: Node, grads: list[Any], targets: tuple[Target | None, ...]) -> None:
+    def _differentiate(
+        self, node: Node, grads: list[Any], targets: tuple[Target | None, ...], need: tuple[bool, ...]
+    ) -> None:
         """Run the backward of one op and send its gradients on."""
         saved = node.saved
         if saved != ():
@@ -213,8 +211,14 @@ class GraphTask:
             fill_unused(node, grads)
         first = grads[0]
         ctx: Context = node
-        if self.create_graph or self._sinks or saved is not node.saved or first.itemsize == 2:
-            ctx, grads = self._context(node, grads, saved)
+        if (
+            self.create_graph
+            or self._sinks
+            or saved is not node.saved
+            or first.itemsize == 2
+            or need != node.need
+        ):
+            ctx, grads = self._context(node, grads, saved, need)
         results = node._function.backward(ctx, *grads)
         if len(results) != len(targets):
             raise AutogradError(
@@ -266,22 +270,27 @@ class GraphTask:
             fresh = fresh and is_owned(grad, i, results, grads, saved, ctx)
             self.deliver(target, index, grad, fresh)
 
-    def _context(self, node: Node, grads: list[Any], saved: tuple[Any, ...]) -> tuple[Context, list[Any]]:
-        """Return what a backward works with where that is not simply what the node has."""
+    def _context(
+        self, node: Node, grads: list[Any], saved: tuple[Any, ...], need: tuple[bool, ...]
+    ) -> tuple[Context, list[Any]]:
+        """Return what a backward works with where that is not simply what the node has.
+
+        The node stays as it is: other threads may walk the same tape for other gradients.
+        """
         if self.create_graph:
             saved = saved_tensors(node, saved, self.wrap)
         elif grads[0].itemsize == 2:
             grads, saved = backward_wide(node._function, grads, saved)
-        ctx = Context(node.need)
+        ctx = Context(need)
         ctx.__dict__.update(node.__dict__)
         ctx.saved = saved
         if self._sinks:
-            ctx.into = self._places(node)
+            ctx.into = self._places(node, need)
         return ctx, grads
 
-    def _places(self, node: Node) -> tuple[Array | None, ...]:
+    def _places(self, node: Node, need: tuple[bool, ...]) -> tuple[Array | None, ...]:
         places: list[Array | None] = []
-        for target, wanted in zip(node._targets, node.need, strict=True):
+        for target, wanted in zip(node._targets, need, strict=True):
             place = None
             if wanted and target is not None and type(target) is not Node:
                 place = self._leaves.place(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,10 @@ from shardwise.backend.errors import AutogradError
 from shardwise.tensor.tape import Leaf, Target
 
 __all__ = ["LeafGradients", "add_gradients", "show_to_hooks"]
+
+# NumPy lets other threads run while it adds, and two backwards may meet at one leaf. A leaf has no lock of
+# its own, because there are many; these few are shared out by its address.
+_locks = tuple(threading.Lock() for _ in range(16))
 
 
 class LeafGradients:
@@ -81,7 +86,8 @@ class LeafGradients:
                 return
             if self.captures:
                 return  # grad(): other leaves are left alone
-            self._accumulate(leaf, grad, fresh)
+            with _locks[id(leaf) // 16 % len(_locks)]:
+                self._accumulate(leaf, grad, fresh)
         for post_hook in tuple(leaf.post_hooks or ()):
             post_hook(leaf)
 

@@ -34,10 +34,7 @@ class Saver(Protocol):
     """Takes over the arrays that a tape node would keep for backward (see `recompute`)."""
 
     def pack(self, node: Any) -> None:
-        """Take ``node.saved`` away and stand in its place, so that `unpack` can give it back."""
-
-    def unpack(self, node: Any) -> tuple[Any, ...]:
-        """Return what `pack` took from this node."""
+        """Take ``node.saved`` away; in its place goes something whose ``unpack()`` gives it back."""
 
 
 @dataclass(frozen=True, slots=True)

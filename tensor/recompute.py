@@ -69,8 +69,18 @@ class _Harvest:
         self.saved.append(node.saved)
         node.saved = ()
 
-    def unpack(self, node: Node) -> tuple[Any, ...]:
-        raise AutogradError(_NO_GRADIENTS)
+
+class _Place:
+    """Stands on a node for what it saved; nothing leads back to the node, so a graph dies with its tensors."""
+
+    __slots__ = ("_number", "_recomputing")
+
+    def __init__(self, recomputing: _Recomputing, number: int) -> None:
+        self._recomputing = recomputing
+        self._number = number
+
+    def unpack(self) -> tuple[Any, ...]:
+        return self._recomputing.take(self._number)
 
 
 class _Recomputing:
@@ -81,7 +91,6 @@ class _Recomputing:
         self._call = (function, args, kwargs)
         self._context: Context = copy_context()
         self._random = random.snapshot()
-        self._places: dict[Node, int] = {}
         self._names: list[str] = []
         self._waiting: dict[int, tuple[Any, ...]] = {}
         self._versions = [
@@ -91,15 +100,14 @@ class _Recomputing:
         ]
 
     def pack(self, node: Node) -> None:
-        self._places[node] = len(self._names)
-        self._names.append(node._function.__name__)
         if node.saved:
-            node.saved = self
+            node.saved = _Place(self, len(self._names))
+        self._names.append(node._function.__name__)
 
-    def unpack(self, node: Node) -> tuple[Any, ...]:
+    def take(self, place: int) -> tuple[Any, ...]:
+        """Return what the node at `place`, counted in the order of the run, saved in the second run."""
         if not self.complete:
             raise AutogradError(_NO_GRADIENTS)
-        place = self._places[node]
         if place not in self._waiting:
             self._run_again()
         return self._waiting.pop(place)

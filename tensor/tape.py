@@ -72,7 +72,7 @@ class Node(Context):
     _versions : tuple of (Version, int) or None
         Per saved array: its memory's counter and the count when it was saved.
     saved
-        A tuple; None, once it was freed; or the `Saver` that took it.
+        A tuple; None, once it was freed; or what a `Saver` left, whose ``unpack()`` returns the tuple.
     """
 
     __slots__ = ("_dtype", "_function", "_order", "_shape", "_targets")
@@ -104,7 +104,7 @@ def saved_arrays(node: Node) -> tuple[Any, ...]:
             "first backward. Pass retain_graph=True to the first call."
         )
     if type(node.saved) is not tuple:
-        kept: tuple[Any, ...] = node.saved.unpack(node)
+        kept: tuple[Any, ...] = node.saved.unpack()
         return kept
     check_versions(node)
     return node.saved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,19 @@ def test_nothing_is_saved_until_backward() -> None:
     assert not any(isinstance(arrays, tuple) for arrays in saved)
     y.sum().backward()
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_graph_dies_with_its_last_tensor(again: bool) -> None:
+    x = make(3)
+    y = sw.recompute(lambda a: a.exp().sin(), x) if again else x.exp().sin()
+    node = weakref.ref(y.node)  # type: ignore[arg-type]
+    gc.disable()  # by reference counts alone
+    try:
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
 
 
 def test_hooks_of_shared_parameters_fire_once() -> None:
