@@ -44,7 +44,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
     Parameters, results and errors are those of `complex`.
     """
     _check_parts("polar", abs, angle)
-    return Complex.apply(abs * angle.cos(), abs * angle.sin())
+    return Complex.apply(abs * np.cos(angle), abs * np.sin(angle))
 
 
 def _check_parts(name: str, *parts: Tensor) -> None:

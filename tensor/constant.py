@@ -76,38 +76,47 @@ def _shape(sizes: tuple[Size, ...], size: Size | None) -> tuple[int, ...]:
 
 
 def empty_like(
-    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+    input: Tensor | Array,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return a tensor of the shape, dtype and device of `x`, with whatever was in memory."""
-    x = as_tensor(x)
+    """Return a tensor of the shape, dtype and device of `input`, with whatever was in memory."""
+    x = as_tensor(input)
     return _like(x, np.empty_like(x.data, dtype=dtype), device, requires_grad)
 
 
 def zeros_like(
-    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+    input: Tensor | Array,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return zeros of the shape, dtype and device of `x`."""
-    x = as_tensor(x)
+    """Return zeros of the shape, dtype and device of `input`."""
+    x = as_tensor(input)
     return _like(x, np.zeros_like(x.data, dtype=dtype), device, requires_grad)
 
 
 def ones_like(
-    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+    input: Tensor | Array,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return ones of the shape, dtype and device of `x`."""
-    x = as_tensor(x)
+    """Return ones of the shape, dtype and device of `input`."""
+    x = as_tensor(input)
     return _like(x, np.ones_like(x.data, dtype=dtype), device, requires_grad)
 
 
 def full_like(
-    x: Tensor,
+    input: Tensor | Array,
     fill_value: complex,
     dtype: DTypeLike | None = None,
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return `fill_value` in the shape, dtype and device of `x`."""
-    x = as_tensor(x)
+    """Return `fill_value` in the shape, dtype and device of `input`."""
+    x = as_tensor(input)
     return _like(x, np.full_like(x.data, fill_value, dtype=dtype), device, requires_grad)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from shardwise.backend.errors import ShapeError
+from shardwise.backend.array import Array
+from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Carrier, Operand
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.ops import arithmetic, joining, padding, view
 
 __all__ = [
@@ -18,9 +20,10 @@ __all__ = [
     "standing", "vstack", "where",
 ]  # fmt: skip
 
-T = TypeVar("T", bound=Carrier)
+T = TypeVar("T", bound=Carrier | Array)
 
 
+@numpy_names
 def cat(tensors: Sequence[T], dim: int = 0) -> T:
     """Return tensors joined along an existing dim; their other sizes must agree.
 
@@ -38,14 +41,16 @@ def cat(tensors: Sequence[T], dim: int = 0) -> T:
     return _joined("cat", tensors, dim)
 
 
+@numpy_names
 def concat(tensors: Sequence[T], dim: int = 0) -> T:
     """Return tensors joined along an existing dim; the same as `cat`."""
     return _joined("concat", tensors, dim)
 
 
-def concatenate(tensors: Sequence[T], axis: int = 0) -> T:
-    """Return tensors joined along an existing dim; NumPy's name for `cat`."""
-    return _joined("concatenate", tensors, axis)
+@numpy_names
+def concatenate(tensors: Sequence[T], dim: int = 0) -> T:
+    """Return tensors joined along an existing dim; the same as `cat`."""
+    return _joined("concatenate", tensors, dim)
 
 
 def _joined(op: str, tensors: Sequence[T], dim: int) -> T:
@@ -67,6 +72,7 @@ def _joined(op: str, tensors: Sequence[T], dim: int) -> T:
     return joined
 
 
+@numpy_names
 def stack(tensors: Sequence[T], dim: int = 0) -> T:
     """Return tensors of one shape joined along a new dim."""
     parts: list[Any] = [_array(part) for part in tensors]
@@ -81,8 +87,8 @@ def stack(tensors: Sequence[T], dim: int = 0) -> T:
 
 def hstack(tensors: Sequence[T]) -> T:
     """Return tensors joined along the second dim, or the first where they have only one."""
-    parts = [standing(part, 1) for part in tensors]
-    return _joined("hstack", parts, 0 if parts and np.ndim(parts[0].data) == 1 else 1)
+    parts: list[Any] = [standing(part, 1) for part in tensors]
+    return _joined("hstack", parts, 0 if parts and len(parts[0].shape) == 1 else 1)
 
 
 def vstack(tensors: Sequence[T]) -> T:
@@ -142,19 +148,26 @@ def block_diag(*tensors: T) -> T:
     return _joined("block_diag", rows, 0)
 
 
-def where(condition: T, a: Operand, b: Operand) -> T:
-    """Return `a` where `condition` is true and `b` elsewhere; all three broadcast.
+@overload
+def where(condition: T) -> tuple[T, ...]: ...
+@overload
+def where(condition: T, input: Operand, other: Operand) -> T: ...
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """Return `input` where `condition` is true and `other` elsewhere; all three broadcast.
 
     Two Python numbers give the dtype that `shardwise.tensor` would give them: float32, int64, bool or
-    complex64.
+    complex64. ``where(condition)`` gives the indices of what is true, a vector per dim.
     """
-    if isinstance(a, (bool, int, float, complex)) and isinstance(b, (bool, int, float, complex)):
-        kind = np.result_type(type(a), type(b)).kind
-        number: Any = np.full_like(
-            condition.data, a, {"f": np.float32, "c": np.complex64}.get(kind), shape=()
-        )
-        return arithmetic.Where.apply(condition, number if kind in "fc" else a, b)
-    return arithmetic.Where.apply(condition, a, b)
+    if input is None and other is None:
+        return np.nonzero(condition)
+    if input is None or other is None:
+        raise ArgumentError("where: wanted two values, or none for the indices of what is true; got one")
+    if isinstance(input, (bool, int, float, complex)) and isinstance(other, (bool, int, float, complex)):
+        kind = np.result_type(type(input), type(other)).kind
+        array = condition.data if isinstance(condition, Carrier) else condition
+        number = np.full_like(array, input, {"f": np.float32, "c": np.complex64}.get(kind), shape=())
+        return arithmetic.Where.apply(condition, number if kind in "fc" else input, other)
+    return arithmetic.Where.apply(condition, input, other)
 
 
 def _array(part: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
+from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.tensor.joining import standing
 from shardwise.tensor.methods.carrier import Carrier
@@ -20,7 +21,7 @@ __all__ = [
     "combinations", "meshgrid",
 ]  # fmt: skip
 
-T = TypeVar("T", bound=Carrier)
+T = TypeVar("T", bound=Carrier | Array)
 
 
 @overload
@@ -83,7 +84,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
 def broadcast_tensors(*tensors: T) -> tuple[T, ...]:
     """Return tensors as views of the shape that they broadcast to."""
     given = _listed(tensors)
-    shape = broadcast_to_one("broadcast_tensors", *[tensor.data.shape for tensor in given])
+    shape = broadcast_to_one("broadcast_tensors", *[tensor.shape for tensor in given])
     return tuple([view.Expand.apply(tensor, shape=shape) for tensor in given])
 
 
@@ -152,9 +153,10 @@ def combinations(input: T, r: int = 2, with_replacement: bool = False) -> T:
     with_replacement : bool, default False
         Whether one element can be chosen several times.
     """
-    if input.data.ndim != 1 or r < 0:
-        raise ShapeError(f"combinations: wanted one dim and r of at least 0, got {input.data.shape} and {r}")
+    shape: tuple[int, ...] = getattr(input, "shape", ())
+    if len(shape) != 1 or r < 0:
+        raise ShapeError(f"combinations: wanted one dim and r of at least 0, got {shape} and {r}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = list(choose(range(input.data.shape[0]), r))
+    rows = list(choose(range(shape[0]), r))
     places = np.array(rows, np.int64).reshape(len(rows), r) if r else np.zeros(0, np.int64)  # as PyTorch
     return take.IndexSelect.apply(input, places, dim=0)

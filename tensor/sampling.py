@@ -11,6 +11,7 @@ from shardwise.backend.array import Array, DTypeLike
 from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.backend.kind import as_dtype
 from shardwise.backend.select import backend_of, get_backend
+from shardwise.tensor.creation import as_tensor
 from shardwise.tensor.fresh import Size, moved, read_shape, unset
 from shardwise.tensor.random import Draw, next_draw
 from shardwise.tensor.tensor import Tensor
@@ -57,17 +58,25 @@ def randn(
 
 
 def rand_like(
-    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+    input: Tensor | Array,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return uniform random numbers in [0, 1), of the shape, dtype and device of `x`."""
+    """Return uniform random numbers in [0, 1), of the shape, dtype and device of `input`."""
+    x = as_tensor(input)
     array = _uniform(x.shape, dtype or x.dtype, device or x.device)
     return _wrapped(x, array, requires_grad)
 
 
 def randn_like(
-    x: Tensor, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool = False
+    input: Tensor | Array,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """Return normal random numbers of mean 0 and variance 1, of the shape, dtype and device of `x`."""
+    """Return normal random numbers of mean 0 and variance 1, of the shape, dtype and device of `input`."""
+    x = as_tensor(input)
     array = _normal(x.shape, dtype or x.dtype, device or x.device)
     return _wrapped(x, array, requires_grad)
 
@@ -96,7 +105,7 @@ def randint(
 
 
 def randint_like(
-    x: Tensor,
+    input: Tensor | Array,
     low: int,
     high: int | None = None,
     *,
@@ -104,7 +113,8 @@ def randint_like(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return random integers in [low, high), or [0, low), of the shape, dtype and device of `x`."""
+    """Return random integers in [low, high), or [0, low), of the shape, dtype and device of `input`."""
+    x = as_tensor(input)
     if high is None:
         low, high = 0, low
     array = _integers(low, high, x.shape, dtype or x.dtype, device or x.device)
@@ -120,12 +130,12 @@ def randperm(
     return Tensor(moved(array, device), requires_grad)
 
 
-def bernoulli(p: float | Tensor, size: Size | None = None, device: str | None = None) -> Tensor:
+def bernoulli(p: float | Tensor | Array, size: Size | None = None, device: str | None = None) -> Tensor:
     """Return trials that succeed with probability `p`.
 
     Parameters
     ----------
-    p : float or Tensor
+    p : float, Tensor or Array
         A number, for booleans of shape `size`; or a tensor of probabilities, for zeros and ones of its
         shape and dtype, as PyTorch's.
     size : int or sequence of int, optional
@@ -136,7 +146,8 @@ def bernoulli(p: float | Tensor, size: Size | None = None, device: str | None = 
     ArgumentError
         A probability outside of [0, 1], or a number without a size.
     """
-    if isinstance(p, Tensor):
+    if not isinstance(p, (int, float)):
+        p = as_tensor(p)
         if size is not None:
             raise ArgumentError("bernoulli: a tensor of probabilities has its own shape; leave size away")
         host = backend_of(p.data).to_host(p.data)
@@ -152,8 +163,8 @@ def bernoulli(p: float | Tensor, size: Size | None = None, device: str | None = 
 
 
 def normal(
-    mean: float | Tensor,
-    std: float | Tensor = 1.0,
+    mean: float | Tensor | Array,
+    std: float | Tensor | Array = 1.0,
     size: Size | None = None,
     *,
     dtype: DTypeLike | None = None,
@@ -174,6 +185,7 @@ def normal(
     ArgumentError
         A negative `std`; or numbers without a size, or tensors with one.
     """
+    mean, std = [each if isinstance(each, (int, float)) else as_tensor(each) for each in (mean, std)]
     given = [each for each in (mean, std) if isinstance(each, Tensor)]
     if bool(given) == (size is not None):
         raise ArgumentError("normal: give a size with numbers, and none with tensors")
@@ -194,7 +206,7 @@ def normal(
     return Tensor(array.astype(standard.dtype, copy=False), requires_grad)
 
 
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> Tensor:
+def multinomial(input: Tensor | Array, num_samples: int, replacement: bool = False) -> Tensor:
     """Return indices drawn with probabilities in proportion to weights.
 
     Parameters
@@ -218,6 +230,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False) -> T
         Weights that are negative, not finite, or all zero; or more samples without replacement than
         there are weights above zero.
     """
+    input = as_tensor(input)
     if input.ndim not in (1, 2):
         raise ShapeError(f"multinomial: wanted weights of shape (n,) or (rows, n), got {input.shape}")
     shape = (*input.shape[:-1], num_samples)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from shardwise.backend.errors import ArgumentError
+from shardwise.tensor.mode import no_grad
 from shardwise.tensor.ops import factorization, singular, spectrum
 from shardwise.tensor.tensor import Tensor
 
@@ -86,7 +87,10 @@ def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRRe
     if mode not in ("reduced", "complete", "r"):
         raise ArgumentError(f"qr: wanted mode to be 'reduced', 'complete' or 'r', got {mode!r}")
     q, r = _parts(factorization.QR.apply(A, mode="complete" if mode == "complete" else "reduced"))
-    return QRResult(q.detach()[..., :0, :0].reshape(0) if mode == "r" else q, r)
+    if mode == "r":
+        with no_grad():
+            q = q[..., :0, :0].reshape(0)
+    return QRResult(q, r)
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVDResult:

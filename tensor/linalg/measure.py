@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from shardwise.backend.array import DTypeLike
+from shardwise.tensor.mode import no_grad
 from shardwise.tensor.ops import determinant
 from shardwise.tensor.ops import matrix_norm as norms
 from shardwise.tensor.ops.matrix_norm import Order
@@ -169,7 +170,8 @@ def matrix_rank(
     hermitian : bool
         The matrices are Hermitian; then the absolute values of eigenvalues are counted.
     """
-    result: Tensor = norms.matrix_rank(A.detach(), atol, rtol, hermitian)
+    with no_grad():
+        result: Tensor = norms.matrix_rank(A, atol, rtol, hermitian)
     return result
 
 

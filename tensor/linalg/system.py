@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shardwise.backend.errors import ShapeError
+from shardwise.tensor.creation import as_tensor
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.ops import inverse, singular
 from shardwise.tensor.ops.matrix import check_matrices
@@ -145,6 +146,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         rank, else empty), ``rank`` (int64) and ``singular_values``. The solution and the residuals have
         gradients, which take the rank for constant.
     """
+    if not (isinstance(A, Tensor) or isinstance(B, Tensor)):
+        solved: tuple[Any, ...] = lstsq(as_tensor(A), as_tensor(B), rcond, driver=driver)
+        return LstsqResult(*[each.data for each in solved])
     check_matrices("lstsq", A, square=False)
     vector = inverse.is_vector(A, B)
     right = B.unsqueeze(-1) if vector else B
