@@ -71,7 +71,7 @@ class _Harvest:
 
 
 class _Place:
-    """Stands on a node for what it saved; nothing leads back to the node, so a graph dies with its tensors."""
+    """Stands on a node for what it saved; it does not know the node, so a graph dies with its tensors."""
 
     __slots__ = ("_number", "_recomputing")
 

@@ -118,7 +118,7 @@ def covariance(x: Any, correction: float, fweights: Any, aweights: Any) -> Any:
     if isinstance(norm, int) and norm <= 0:  # divided by zero, without NumPy's warnings
         nothing = product == 0
         endless = product if product.data.dtype.kind == "c" else np.where(product > 0, math.inf, -math.inf)
-        result = np.where(nothing, product * math.nan, endless)
+        result = cast(np.where(nothing, product * math.nan, endless), product.data.dtype)
     else:
         result = product / norm
     return result.reshape(()) if x.data.ndim < 2 or x.data.shape[0] == 1 else result

@@ -189,6 +189,8 @@ def masked_fill(a: Any, mask: Any, value: Any) -> Any:
     kind, dtype = getattr(mask, "dtype", type(mask)), a.dtype
     if kind not in (np.bool_, bool):
         raise DTypeError(f"masked_fill takes a mask of booleans, not {kind}; compare first, as in x != 0")
+    if dtype == np.bool_ and isinstance(value, int):
+        value = bool(value)
     given = getattr(value, "dtype", None) or np.dtype(type(value))
     if dtype.kind != "V" and not np.can_cast(np.result_type(dtype, given), dtype, "same_kind"):
         raise DTypeError(f"masked_fill cannot put {given} into {dtype}; cast one of both with astype()")

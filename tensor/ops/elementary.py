@@ -7,6 +7,7 @@ loss of a complex number ``z`` has the gradient ``dL/dRe(z) + i dL/dIm(z)``.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -235,17 +236,18 @@ class XLogY(Function):
     @_quiet
     def forward(ctx: Context, a: Array, b: Array) -> Array:
         ctx.save(a, b)
-        return np.where(_nothing(a, b), 0.0, a * weak(np.log, b))
+        return np.where(_nothing(a, b), 0.0, a * weak(np.log, _as_wide(b, a)))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         nothing = _nothing(a, b)
         da = db = None
+        outside = np.logical_and(nothing, b <= 0)  # elsewhere a zero is as smooth as any number
         if ctx.need[0]:
-            da = np.where(np.logical_and(nothing, b <= 0), 0.0, g * weak(np.log, b))
+            da = np.where(outside, 0.0, g * weak(np.log, _as_wide(b, g)))
         if ctx.need[1]:
-            db = np.where(nothing, 0.0, g * (a / b))
+            db = np.where(outside, 0.0, g * (a / b))
         return da, db
 
 
@@ -259,18 +261,27 @@ class XLog1pY(Function):
     @_quiet
     def forward(ctx: Context, a: Array, b: Array) -> Array:
         ctx.save(a, b)
-        return np.where(_nothing(a, b), 0.0, a * weak(np.log1p, b))
+        return np.where(_nothing(a, b), 0.0, a * weak(np.log1p, _as_wide(b, a)))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         a, b = ctx.saved
         nothing = _nothing(a, b)
         da = db = None
+        outside = np.logical_and(nothing, b <= -1)
         if ctx.need[0]:
-            da = np.where(np.logical_and(nothing, b <= -1), 0.0, g * weak(np.log1p, b))
+            da = np.where(outside, 0.0, g * weak(np.log1p, _as_wide(b, g)))
         if ctx.need[1]:
-            db = np.where(nothing, 0.0, g * (a / (1.0 + b)))
+            db = np.where(outside, 0.0, g * (a / (1.0 + b)))
         return da, db
+
+
+def _as_wide(x: Any, other: Any) -> Any:
+    """Return `x` in the dtype of the result with `other`, so that its logarithm is as exact as the result."""
+    if not hasattr(x, "dtype") or not hasattr(other, "dtype"):
+        return x
+    dtype = np.result_type(x.dtype, other.dtype)
+    return x if dtype == x.dtype else x.astype(dtype)
 
 
 def _nothing(a: Array, b: Array) -> Array:

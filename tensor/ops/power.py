@@ -67,12 +67,13 @@ def _power_gradients(ctx: Context, g: Array) -> Gradients:
 
 
 def _slope_in_base(a: Any, b: Any) -> Any:
-    """``b * a ** (b - 1)``, and 0 where b is 0."""
+    """``b * a ** (b - 1)``, and 0 where b is 0, whatever `a` is."""
     if isinstance(b, (bool, int, float, complex)):
         if b == 0:
             return np.zeros_like(a)
         return b * a ** (b - 1)
-    zero = np.equal(b, 0)
+    # Where 1 / a can be had, the product is 0 by itself, and has that slope in b.
+    zero = np.logical_and(np.equal(b, 0), np.logical_not(np.isfinite(1.0 / a)))
     return np.where(zero, 0.0, b * a ** np.where(zero, 1.0, b - 1.0))
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+import shardwise as sw
 from cases.operand import Case, make
 
 __all__ = ["CASES"]
+
+_ZEROS = sw.tensor(np.zeros(3), requires_grad=True)
 
 CASES: dict[str, Case] = {
     "pow": (lambda a, b: a**b, (make(3, low=0.5), make(2, 3))),
@@ -16,6 +19,7 @@ CASES: dict[str, Case] = {
     **{f"pow {n}": (lambda a, n=n: a**n, (make(3, low=0.3),)) for n in (0.5, -0.5, 2.0, 2.7)},
     "pow below zero": (lambda a: a ** np.array([1.0, 2.0, 3.0]), (make(3, low=-2.0),)),
     "pow of integers": (lambda a: a ** np.array([0, 1, 3]), (make(3),)),
+    "pow with exponents of zero": (lambda a, b: a**b, (make(3, low=0.5), _ZEROS)),
     "rpow": (lambda a: 2.0**a, (make(3),)),
     "rpow integer": (lambda a: 3**a, (make(2, 3),)),
     "pow zero-dimensional": (lambda a, b: a**b, (make(low=0.5), make())),
@@ -44,6 +48,8 @@ CASES: dict[str, Case] = {
     "logaddexp a number": (lambda a: a.logaddexp(1.5), (make(3),)),
     "logaddexp2": (lambda a, b: a.logaddexp2(b), (make(3), make(2, 3))),
     "xlogy": (lambda a, b: a.xlogy(b), (make(3), make(2, 3, low=0.5))),
+    "xlogy of zeros": (lambda a, b: a.xlogy(b), (_ZEROS, make(2, 3, low=0.5))),
+    "xlog1py of zeros": (lambda a, b: a.xlog1py(b), (_ZEROS, make(2, 3, low=-0.5))),
     "xlogy a number": (lambda a: a.xlogy(3.0), (make(3),)),
     "xlog1py": (lambda a, b: a.xlog1py(b), (make(3), make(2, 3, low=-0.5))),
     "sigmoid": (lambda a: a.sigmoid(), (make(2, 3),)),

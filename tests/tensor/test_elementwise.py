@@ -288,6 +288,7 @@ def test_where_and_masked_fill_keep_dtypes() -> None:
     assert x.where(mask, 0).tolist() == [1.0, 0.0]
     assert x.masked_fill(mask, sw.tensor(np.float64(3.0))).dtype == np.float32
     assert x.masked_fill(mask[0], 5).tolist() == [5.0, 5.0]
+    assert mask.masked_fill(mask, 0).tolist() == [False, False]
     for dtype in (np.float16, np.float64, np.complex64, np.int8):
         assert x.astype(dtype).masked_fill(mask, 3).dtype == dtype
     with pytest.raises(DTypeError) as caught:

@@ -153,3 +153,14 @@ def test_gradients_keep_float32() -> None:
             assert out.dtype == np.float32, name
             assert all(g.dtype == np.float32 for g in grad(out, [x], np.ones(2, np.float32)))
     assert (2.0**x).dtype == np.arctan2(1.0, x).dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+def test_logarithms_are_as_exact_as_the_result(name: str) -> None:
+    narrow = sw.tensor([0.3, 0.9])
+    wide = sw.tensor(np.array([1.5, -2.0]), requires_grad=True)
+    out = getattr(wide, name)(narrow)
+    same = getattr(wide, name)(narrow.astype(np.float64))
+    np.testing.assert_array_equal(out.data, same.data)
+    seed = np.ones(2)
+    np.testing.assert_array_equal(grad(out, wide, seed)[0].data, grad(same, wide, seed)[0].data)

@@ -181,6 +181,7 @@ def test_covariance() -> None:
     np.testing.assert_allclose(x.corrcoef().data, np.corrcoef(array), rtol=1e-12)
     assert (x[0].cov().shape, x[0].corrcoef().item()) == ((), pytest.approx(1.0))
     assert math.isnan(sw.tensor(3.0).cov().item())
+    assert sw.ones(2, 1).cov().dtype == np.float32  # also where there is nothing to divide by
     assert sw.tensor([[1.0, 2.0], [3.0, 5.0]]).cov(correction=2).tolist() == [[INF, INF], [INF, INF]]
     with pytest.raises(
         ShapeError, match=r"cov: wanted a matrix with a variable in each row, got the shape \(1, 1, 1\)"
