@@ -88,7 +88,8 @@ def stack(tensors: Sequence[T], dim: int = 0) -> T:
 def hstack(tensors: Sequence[T]) -> T:
     """Return tensors joined along the second dim, or the first where they have only one."""
     parts: list[Any] = [standing(part, 1) for part in tensors]
-    return _joined("hstack", parts, 0 if parts and len(parts[0].shape) == 1 else 1)
+    joined: T = _joined("hstack", parts, 0 if parts and len(parts[0].shape) == 1 else 1)
+    return joined
 
 
 def vstack(tensors: Sequence[T]) -> T:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import SupportsIndex, TypeAlias
 
 from shardwise.backend.array import Shape
-from shardwise.backend.errors import ShapeError
+from shardwise.backend.errors import ArgumentError, ShapeError
 
 __all__ = ["Sizes", "full_shape", "integers"]
 
@@ -16,14 +16,24 @@ Sizes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 """One of the arguments of ``f(2, 3)``, or the only one of ``f((2, 3))``."""
 
 
-def integers(values: Sequence[Sizes]) -> tuple[int, ...]:
+def integers(values: Sequence[Sizes], named: Sizes | None = None) -> tuple[int, ...]:
     """Return what ``f(*values)`` was given as integers, be it ``f(2, 3)`` or ``f((2, 3))``.
+
+    Parameters
+    ----------
+    values : sequence of int, or one sequence of int
+    named : int or sequence of int, optional
+        What was given by keyword instead: ``f(shape=(2, 3))``.
 
     Examples
     --------
-    >>> integers((2, 3)), integers(([2, 3],))
-    ((2, 3), (2, 3))
+    >>> integers((2, 3)), integers(([2, 3],)), integers((), (2, 3))
+    ((2, 3), (2, 3), (2, 3))
     """
+    if named is not None:
+        if values:
+            raise ArgumentError(f"got {values} and, by keyword, {named}; give one of them")
+        values = (named,)
     if len(values) == 1 and not isinstance(values[0], SupportsIndex):
         values = values[0]
     return tuple([operator.index(value) for value in values])  # type: ignore[arg-type]  # raises TypeError

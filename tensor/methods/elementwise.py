@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
+from shardwise.backend.array import DTypeLike
 from shardwise.backend.errors import ArgumentError
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Operand
@@ -95,16 +98,19 @@ class Elementwise(Rearrangement):
         return result
 
     @numpy_names
-    def softmax(self, dim: int = -1) -> Self:
-        """Return exponentials that sum to one along `dim`."""
-        return self._along(activation.Softmax, dim)
+    def softmax(self, dim: int = -1, dtype: DTypeLike | None = None) -> Self:
+        """Return exponentials that sum to one along `dim`; cast to `dtype` first, if one is given."""
+        return self._along(activation.Softmax, dim, dtype)
 
     @numpy_names
-    def log_softmax(self, dim: int = -1) -> Self:
+    def log_softmax(self, dim: int = -1, dtype: DTypeLike | None = None) -> Self:
         """Return the logarithm of `softmax`, without its underflow."""
-        return self._along(activation.LogSoftmax, dim)
+        return self._along(activation.LogSoftmax, dim, dtype)
 
-    def _along(self, function: Any, dim: int) -> Self:
+    def _along(self, function: Any, dim: int, dtype: DTypeLike | None) -> Self:
+        if dtype is not None and self.data.dtype != np.dtype(dtype):
+            cast: Self = arithmetic.Cast.apply(self, dtype=np.dtype(dtype))
+            return cast._along(function, dim, None)
         dim, last = counted_dim(function.__name__, dim, self.data.ndim), self.data.ndim - 1
         if last < 0:
             alone: Self = function.apply(self.reshape(1))

@@ -24,12 +24,12 @@ __all__ = ["Rearrangement"]
 class Rearrangement(Carrier):
     """What gives the elements of a tensor other dims, without copying them where strides allow it."""
 
-    def reshape(self, *shape: Sizes) -> Self:
-        """Return the elements in another shape; one size may be -1.
+    def reshape(self, *sizes: Sizes, shape: Sizes | None = None) -> Self:
+        """Return the elements in another shape, ``reshape(2, 3)`` or ``reshape((2, 3))``; one size may be -1.
 
         The result is a view where the strides allow it, and a copy elsewhere.
         """
-        return self._reshaped(full_shape("reshape", self.data.shape, integers(shape)))
+        return self._reshaped(full_shape("reshape", self.data.shape, integers(sizes, shape)))
 
     @overload
     def view(self, dtype: np.dtype[Any] | type[np.generic], /) -> Self: ...
@@ -86,13 +86,13 @@ class Rearrangement(Carrier):
         parts = full_shape(f"unflatten dim {dim} of", shape[at : at + 1], tuple(sizes))
         return self._reshaped((*shape[:at], *parts, *shape[at + 1 :]))
 
-    def permute(self, *dims: Sizes) -> Self:
-        """Return the dims in another order."""
-        ndim, given = self.data.ndim, integers(dims)
-        order = tuple([counted_dim("permute", dim, ndim) for dim in given])
-        if sorted(order) != list(range(ndim)):
+    def permute(self, *order: Sizes, dims: Sizes | None = None) -> Self:
+        """Return the dims in another order, ``permute(1, 0)`` or ``permute((1, 0))``."""
+        ndim, given = self.data.ndim, integers(order, dims)
+        places = tuple([counted_dim("permute", dim, ndim) for dim in given])
+        if sorted(places) != list(range(ndim)):
             raise ShapeError(f"permute: {given} is no order of {ndim} dims; name each of them once")
-        return view.Permute.apply(self, dims=order)
+        return view.Permute.apply(self, dims=places)
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Return two dims swapped."""
@@ -183,9 +183,9 @@ class Rearrangement(Carrier):
         shape.insert(counted_dim("unsqueeze", dim, len(shape) + 1), 1)
         return self._reshaped(tuple(shape))
 
-    def expand(self, *size: Sizes) -> Self:
+    def expand(self, *sizes: Sizes, size: Sizes | None = None) -> Self:
         """Return dims of size one repeated, without copying; -1 keeps a size, new dims come in front."""
-        shape, wanted = self.data.shape, integers(size)
+        shape, wanted = self.data.shape, integers(sizes, size)
         extra = len(wanted) - len(shape)
         if extra < 0:
             raise ShapeError(f"cannot expand {shape} to {wanted}, which has fewer dims")
@@ -203,6 +203,6 @@ class Rearrangement(Carrier):
         """Return dims of size one repeated to the shape of `other`, without copying."""
         return self.expand(other.data.shape)
 
-    def broadcast_to(self, *shape: Sizes) -> Self:
-        """Return dims of size one repeated to `shape`, without copying; the same as `expand`."""
-        return self.expand(*shape)
+    def broadcast_to(self, *sizes: Sizes, size: Sizes | None = None) -> Self:
+        """Return dims of size one repeated, without copying; the same as `expand`."""
+        return self.expand(*sizes, size=size)

@@ -23,9 +23,9 @@ __all__ = ["Repetition"]
 class Repetition(Rearrangement):
     """What copies the elements of a tensor to other places, or to several."""
 
-    def flip(self, *dims: Sizes) -> Self:
-        """Return the elements along `dims` in reverse order: a copy."""
-        return repetition.Flip.apply(self, dims=counted_dims("flip", integers(dims), self.data.ndim))
+    def flip(self, *places: Sizes, dims: Sizes | None = None) -> Self:
+        """Return the elements along dims in reverse order, ``flip(0, 1)`` or ``flip((0, 1))``: a copy."""
+        return repetition.Flip.apply(self, dims=counted_dims("flip", integers(places, dims), self.data.ndim))
 
     def fliplr(self) -> Self:
         """Return the elements along the second dim in reverse order."""
@@ -82,20 +82,20 @@ class Repetition(Rearrangement):
             case _:
                 return self.transpose(first, second).flip(second)
 
-    def repeat(self, *repeats: Sizes) -> Self:
+    def repeat(self, *counts: Sizes, repeats: Sizes | None = None) -> Self:
         """Return the whole tensor so many times along each dim; more counts than dims add dims in front."""
-        counts = integers(repeats)
-        if len(counts) < self.data.ndim:
+        times = integers(counts, repeats)
+        if len(times) < self.data.ndim:
             raise ShapeError(
-                f"repeat: {counts} has fewer counts than shape {self.data.shape} has dims; use tile(), or "
+                f"repeat: {times} has fewer counts than shape {self.data.shape} has dims; use tile(), or "
                 "give one for each"
             )
-        return self._tiled("repeat", counts)
+        return self._tiled("repeat", times)
 
-    def tile(self, *dims: Sizes) -> Self:
+    def tile(self, *counts: Sizes, dims: Sizes | None = None) -> Self:
         """Return the whole tensor so many times along each of the last dims."""
-        counts = integers(dims)
-        return self._tiled("tile", (1,) * (self.data.ndim - len(counts)) + counts)
+        times = integers(counts, dims)
+        return self._tiled("tile", (1,) * (self.data.ndim - len(times)) + times)
 
     def _tiled(self, op: str, counts: tuple[int, ...]) -> Self:
         if min(counts, default=0) < 0:
