@@ -11,6 +11,7 @@ from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.select import backend_of
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.rearrangement import Rearrangement
 from shardwise.tensor.ops import gather, index, take, view
 from shardwise.tensor.ops.key import is_basic, plain_index
@@ -71,6 +72,7 @@ class Selection(Rearrangement):
             )
         return self._with_arrays_here(array)
 
+    @numpy_names
     def index_select(self, dim: int, index: Places) -> Self:
         """Return the slices along `dim` that a vector of integers names, in its order."""
         places = self._places("index_select", index)
@@ -80,10 +82,10 @@ class Selection(Rearrangement):
             places = places.reshape(1)
         whole = self if self.data.ndim else self.reshape(1)
         at = counted_dim("index_select", dim, whole.data.ndim)
-        return take.IndexSelect.apply(whole, places, dim=at).reshape(
-            self.data.shape if not self.data.ndim else (*self.data.shape[:at], -1, *self.data.shape[at + 1 :])
-        )
+        chosen = take.IndexSelect.apply(whole, places, dim=at)
+        return chosen if self.data.ndim else chosen.reshape(())
 
+    @numpy_names
     def gather(self, dim: int, index: Places) -> Self:
         """Return, per position of `index`, the element that it names along `dim`.
 
@@ -119,6 +121,7 @@ class Selection(Rearrangement):
             )
         return at
 
+    @numpy_names
     def take_along_dim(self, indices: Places, dim: int | None = None) -> Self:
         """Return, per position of `indices`, the element that it names along `dim`; the rest broadcasts.
 

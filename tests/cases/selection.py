@@ -40,6 +40,7 @@ CASES: dict[str, Case] = {
     "masked_select": (lambda a: a.masked_select(sw.tensor(MASK)), (make(3),)),
     "index_select": (lambda a: a.index_select(1, sw.tensor([2, 0, 2, 2])), (make(2, 3, 2),)),
     "index_select negative dim": (lambda a: a.index_select(-1, [0, 0]), (STRIDED,)),
+    "index_select of nothing": (lambda a: a.index_select(-1, [0, 0]), (make(2, 0, 3),)),
     "index_select none": (lambda a: a.index_select(0, []), (make(2, 2),)),
     "gather": (lambda a: a.gather(1, sw.tensor(INDEX)), (make(2, 3),)),
     "gather fewer": (lambda a: a.gather(-2, sw.tensor([[[1], [1]]])), (make(2, 3, 2),)),
