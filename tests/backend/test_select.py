@@ -199,7 +199,7 @@ def test_shapes() -> None:
         assert (shapes.asarray(source).shape, shapes.asarray(source).dtype) == ((2, 3), np.int8)
         assert shapes.asarray(source, np.float64).dtype == np.float64
     assert shapes.asarray([[1.0, 2.0]]).shape == (1, 2)
-    with pytest.raises(DataDependentShapeError, match=r"^to_host depends on the data"):
+    with pytest.raises(DataDependentShapeError, match=r"^to_host at .* depends on the data"):
         shapes.to_host(made)
     with pytest.raises(ArgumentError, match="copy=False"):
         shapes.asarray(np.ones(2), copy=False)

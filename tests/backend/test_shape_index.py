@@ -100,5 +100,5 @@ def test_errors_of_shapes() -> None:
     )
     with pytest.raises(IndexRangeError, match=r"too many indices: 3 for an array of shape \(2, 3\)"):
         x[0, 0, 0]
-    with pytest.raises(TypeError, match=r"no implementation found for 'numpy.linalg.inv'"):
-        np.linalg.inv(x)
+    with pytest.raises(TypeError, match=r"no implementation found for 'numpy.interp'"):
+        np.interp(x, [0.0], [1.0])
