@@ -77,7 +77,7 @@ class Pointwise:
                 flat.append(x.item())
             elif x.shape == shape and (flags := x.flags).c_contiguous and flags.aligned:
                 kinds += _FLOATS if x.dtype == dtype else _MASK
-                flat.append(x.reshape(-1))
+                flat.append((x if kinds[-1] == _FLOATS else _as_mask(x)).reshape(-1))
             else:
                 return self._run_over_strided(operands, shape, dtype)
         out = np.empty(shape, dtype)
@@ -101,6 +101,7 @@ class Pointwise:
                 flat.append(x.flat[0].item())
             else:
                 kinds += _FLOATS if x.dtype == dtype else _MASK
+                x = x if kinds[-1] == _FLOATS else _as_mask(x)
                 flat.append(_in_order_of(np.broadcast_to(x, shape), out))
         self._loop(kinds)(out.ravel(order="K"), *flat)
         return out
@@ -152,6 +153,11 @@ def _empty_like_first(arrays: Sequence[Array], shape: Shape, dtype: np.dtype[np.
             if out.strides == first.strides:
                 return out
     return np.empty(shape, dtype)
+
+
+def _as_mask(x: Array) -> Array:
+    """Where `x` is not 0."""
+    return x if x.dtype == np.bool_ else x != 0
 
 
 def _in_order_of(x: Array, out: Array) -> Array:

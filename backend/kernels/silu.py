@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.kernel import Kernel
+from shardwise.backend.kernels.pointwise import pointwise_kernel
 
 __all__ = ["silu_backward", "silu_forward"]
 
@@ -44,5 +44,5 @@ def _silu_backward(g: Array, x: Array) -> Array:
     return dx
 
 
-silu_forward = Kernel(_silu_forward, f"{_FUSED}:silu_forward", arrays=1)
-silu_backward = Kernel(_silu_backward, f"{_FUSED}:silu_backward", arrays=2)
+silu_forward = pointwise_kernel(_silu_forward, f"{_FUSED}:silu_forward", arrays=1)
+silu_backward = pointwise_kernel(_silu_backward, f"{_FUSED}:silu_backward", arrays=2)

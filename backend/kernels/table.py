@@ -19,6 +19,7 @@ from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
 from shardwise.backend.kernels.pooling import (
     average_backward,
     average_forward,
@@ -30,7 +31,6 @@ from shardwise.backend.kernels.resampling import resample_backward, resample_for
 from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
 from shardwise.backend.kernels.scan import running_sum
 from shardwise.backend.kernels.scatter import scatter_rows
-from shardwise.backend.kernels.silu import silu_backward, silu_forward
 from shardwise.backend.kernels.softmax import (
     log_softmax_backward,
     log_softmax_forward,
@@ -43,7 +43,6 @@ __all__ = ["KERNELS"]
 KERNELS = (
     *(take_windows_, add_windows_, depthwise_forward, depthwise_input, depthwise_weight),
     *(erf, gelu_forward, gelu_backward, gelu_tanh_forward, gelu_tanh_backward),
-    *(silu_forward, silu_backward),
     *(layer_norm_forward, layer_norm_backward, rms_norm_forward, rms_norm_backward),
     *(batch_norm_forward, batch_norm_backward, group_norm_forward, group_norm_backward),
     *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),
@@ -56,5 +55,6 @@ KERNELS = (
     scatter_rows,
     *(gather_along, scatter_along),
     *(column_sum, sum_of_squares, running_sum),
+    *POINTWISE_KERNELS,
 )
 """Each has its ``plain`` formula and its ``fused`` version; the optimizers' are in ``optimizer.UPDATES``."""

@@ -8,6 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.piecewise import (
+    between,
+    beyond,
+    hard_sigmoid_backward,
+    hard_sigmoid_forward,
+    hard_swish_backward,
+    hard_swish_forward,
+    soft_shrink_forward,
+)
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["HardShrink", "HardSigmoid", "HardSwish", "HardTanh", "SoftShrink"]
@@ -27,7 +36,7 @@ class HardTanh(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        return (np.where((x <= ctx.low) | (x >= ctx.high), 0.0, g),)
+        return (between(g, x, ctx.low, ctx.high),)
 
 
 class HardSigmoid(Function):
@@ -38,12 +47,12 @@ class HardSigmoid(Function):
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
         ctx.save(x)
-        return np.clip(x + 3.0, 0.0, 6.0) * (1.0 / 6.0)
+        return hard_sigmoid_forward(x)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        return (np.where((x > -3.0) & (x < 3.0), g * (1.0 / 6.0), 0.0),)
+        return (hard_sigmoid_backward(g, x),)
 
 
 class HardSwish(Function):
@@ -54,14 +63,12 @@ class HardSwish(Function):
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
         ctx.save(x)
-        cut = np.maximum(x, -3.0)  # -inf * 0 would be NaN
-        return cut * (np.minimum(cut + 3.0, 6.0) * (1.0 / 6.0))
+        return hard_swish_forward(x)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        middle = np.clip(x, -3.0, 3.0) * (1.0 / 3.0) + 0.5
-        return (np.where(x <= -3.0, 0.0, np.where(x >= 3.0, g, g * middle)),)
+        return (hard_swish_backward(g, x),)
 
 
 class SoftShrink(Function):
@@ -73,12 +80,12 @@ class SoftShrink(Function):
     def forward(ctx: Context, x: Array, size: float) -> Array:
         ctx.size = size
         ctx.save(x)
-        return x - np.clip(x, -size, size)
+        return soft_shrink_forward(x, size)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        return (np.where((x >= -ctx.size) & (x <= ctx.size), 0.0, g),)
+        return (beyond(g, x, ctx.size),)
 
 
 class HardShrink(Function):
@@ -90,9 +97,9 @@ class HardShrink(Function):
     def forward(ctx: Context, x: Array, size: float) -> Array:
         ctx.size = size
         ctx.save(x)
-        return np.where((x >= -size) & (x <= size), 0.0, x)
+        return beyond(x, x, size)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        return (np.where((x >= -ctx.size) & (x <= ctx.size), 0.0, g),)
+        return (beyond(g, x, ctx.size),)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.rectifier import (
+    elu_backward,
+    elu_forward,
+    leaky_relu_backward,
+    leaky_relu_forward,
+    prelu_backward,
+    prelu_forward,
+    prelu_weight,
+    threshold_backward,
+    threshold_forward,
+)
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["Elu", "LeakyRelu", "PRelu", "Threshold"]
@@ -19,12 +28,12 @@ class LeakyRelu(Function):
     def forward(ctx: Context, x: Array, slope: float) -> Array:
         ctx.slope = slope
         ctx.save(x)
-        return np.where(x > 0, x, x * slope)
+        return leaky_relu_forward(x, slope)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        return (np.where(x > 0, g, g * ctx.slope),)
+        return (leaky_relu_backward(g, x, ctx.slope),)
 
 
 class PRelu(Function):
@@ -35,13 +44,13 @@ class PRelu(Function):
     @staticmethod
     def forward(ctx: Context, x: Array, weight: Array) -> Array:
         ctx.save(x, weight)
-        return np.where(x > 0, x, weight * x)
+        return prelu_forward(x, weight)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         x, weight = ctx.saved
-        dx = np.where(x > 0, g, weight * g) if ctx.need[0] else None
-        return dx, np.where(x > 0, 0.0, x * g) if ctx.need[1] else None
+        dx = prelu_backward(g, x, weight) if ctx.need[0] else None
+        return dx, prelu_weight(g, x) if ctx.need[1] else None
 
 
 class Elu(Function):
@@ -57,15 +66,12 @@ class Elu(Function):
     def forward(ctx: Context, x: Array, alpha: float, scale: float, rate: float) -> Array:
         ctx.alpha, ctx.scale, ctx.rate = alpha, scale, rate
         ctx.save(x)
-        return np.where(x > 0, scale * x, (alpha * scale) * np.expm1(rate * np.minimum(x, 0.0)))
+        return elu_forward(x, alpha, scale, rate)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        above = x > 0
-        # Cut by where, not by minimum, whose own gradient is half at 0.
-        slope = (ctx.alpha * ctx.scale * ctx.rate) * np.exp(ctx.rate * np.where(above, 0.0, x))
-        return (g * np.where(above, ctx.scale, slope),)
+        return (elu_backward(g, x, ctx.alpha, ctx.scale, ctx.rate),)
 
 
 class Threshold(Function):
@@ -77,9 +83,9 @@ class Threshold(Function):
     def forward(ctx: Context, x: Array, threshold: float, value: float) -> Array:
         ctx.threshold = threshold
         ctx.save(x)
-        return np.where(x <= threshold, value, x)
+        return threshold_forward(x, threshold, value)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        return (np.where(x <= ctx.threshold, 0.0, g),)
+        return (threshold_backward(g, x, ctx.threshold),)

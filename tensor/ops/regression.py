@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.regression import (
+    absolute_error_backward,
+    absolute_error_forward,
+    huber_backward,
+    huber_forward,
+    smooth_l1_backward,
+    smooth_l1_forward,
+    squared_error_backward,
+    squared_error_forward,
+)
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["AbsoluteError", "Huber", "SmoothL1", "SquaredError"]
@@ -26,13 +34,12 @@ class SquaredError(Function):
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array) -> Array:
         ctx.save(x, target)
-        d = x - target
-        return d * d
+        return squared_error_forward(x, target)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         x, target = ctx.saved
-        return _opposite(ctx, (x - target) * (2.0 * g))
+        return _opposite(ctx, squared_error_backward(g, x, target))
 
 
 class AbsoluteError(Function):
@@ -44,12 +51,12 @@ class AbsoluteError(Function):
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array) -> Array:
         ctx.save(x, target)
-        return np.abs(x - target)
+        return absolute_error_forward(x, target)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         x, target = ctx.saved
-        return _opposite(ctx, np.sign(x - target) * g)
+        return _opposite(ctx, absolute_error_backward(g, x, target))
 
 
 class SmoothL1(Function):
@@ -62,15 +69,12 @@ class SmoothL1(Function):
     def forward(ctx: Context, x: Array, target: Array, beta: float) -> Array:
         ctx.width = beta
         ctx.save(x, target)
-        size = np.abs(x - target)
-        near = np.minimum(size, beta)  # not a choice by where, whose square could overflow
-        return near * near * (0.5 / beta) + (size - near)
+        return smooth_l1_forward(x, target, beta)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         x, target = ctx.saved
-        cut = np.clip(x - target, -ctx.width, ctx.width)
-        return _opposite(ctx, cut * g * (1.0 / ctx.width))
+        return _opposite(ctx, smooth_l1_backward(g, x, target, ctx.width))
 
 
 class Huber(Function):
@@ -83,11 +87,9 @@ class Huber(Function):
     def forward(ctx: Context, x: Array, target: Array, delta: float) -> Array:
         ctx.width = delta
         ctx.save(x, target)
-        size = np.abs(x - target)
-        near = np.minimum(size, delta)  # not a choice by where, whose square could overflow
-        return 0.5 * near * near + delta * (size - near)
+        return huber_forward(x, target, delta)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         x, target = ctx.saved
-        return _opposite(ctx, np.clip(x - target, -ctx.width, ctx.width) * g)
+        return _opposite(ctx, huber_backward(g, x, target, ctx.width))

@@ -1,7 +1,4 @@
-"""Smooth activations made of exponentials, right for inputs of any size. They save their input alone.
-
-With ``e = exp(-|x|)``, which never overflows, each comes without cancellation on either side of 0.
-"""
+"""Smooth activations made of exponentials, right for inputs of any size. They save their input alone."""
 
 from __future__ import annotations
 
@@ -9,8 +6,18 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.silu import silu_backward, silu_forward
+from shardwise.backend.kernels.smooth import (
+    log_sigmoid_backward,
+    log_sigmoid_forward,
+    mish_backward,
+    mish_forward,
+    soft_sign_backward,
+    soft_sign_forward,
+    softplus_backward,
+    softplus_forward,
+    tanh_shrink_backward,
+)
 from shardwise.tensor.function import Context, Function, Gradients
-from shardwise.tensor.ops.elementary import Sigmoid
 
 __all__ = ["LogSigmoid", "Mish", "Silu", "SoftSign", "Softplus", "TanhShrink"]
 
@@ -41,15 +48,12 @@ class Softplus(Function):
     def forward(ctx: Context, x: Array, beta: float, threshold: float) -> Array:
         ctx.beta, ctx.threshold = beta, threshold
         ctx.save(x)
-        scaled = x * beta
-        soft = np.maximum(scaled, 0.0) + np.log1p(np.exp(-np.abs(scaled)))
-        return np.where(scaled > threshold, x, soft * (1.0 / beta))
+        return softplus_forward(x, beta, threshold)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        scaled = x * ctx.beta
-        return (np.where(scaled > ctx.threshold, g, g * Sigmoid.apply(scaled)),)
+        return (softplus_backward(g, x, ctx.beta, ctx.threshold),)
 
 
 class LogSigmoid(Function):
@@ -60,12 +64,12 @@ class LogSigmoid(Function):
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
         ctx.save(x)
-        return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
+        return log_sigmoid_forward(x)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        return (g * Sigmoid.apply(-x),)
+        return (log_sigmoid_backward(g, x),)
 
 
 class Mish(Function):
@@ -76,19 +80,12 @@ class Mish(Function):
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
         ctx.save(x)
-        below = x < 0
-        e = np.exp(-np.abs(x))
-        # tanh(log(1 + y)) is (y² + 2y) / (y² + 2y + 2); on the right both are divided by y².
-        above_part = np.where(below, e * (e + 2.0), 1.0 + 2.0 * e)
-        rest = np.where(below, 2.0, 2.0 * e * e)
-        return np.maximum(x, -1000.0) * (above_part / (above_part + rest))  # where -inf * 0 would be NaN
+        return mish_forward(x)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        cut = np.clip(x, -50.0, 50.0)  # beyond, the slope is 0 or 1; at infinity inf * 0 would be NaN
-        t = np.tanh(Softplus.apply(cut, beta=1.0, threshold=20.0))
-        return (g * (t + cut * (1.0 - t * t) * Sigmoid.apply(cut)),)
+        return (mish_backward(g, x),)
 
 
 class SoftSign(Function):
@@ -99,14 +96,12 @@ class SoftSign(Function):
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
         ctx.save(x)
-        cut = np.clip(x, -1e30, 1e30)  # where the quotient is 1, and inf / inf would be NaN
-        return cut / (1.0 + np.abs(cut))
+        return soft_sign_forward(x)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        inverse = 1.0 / (1.0 + np.abs(x))
-        return (g * inverse * inverse,)
+        return (soft_sign_backward(g, x),)
 
 
 class TanhShrink(Function):
@@ -122,5 +117,4 @@ class TanhShrink(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        t = np.tanh(x)
-        return (g * (t * t),)
+        return (tanh_shrink_backward(g, x),)

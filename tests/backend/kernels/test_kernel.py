@@ -16,6 +16,7 @@ import pytest
 from shardwise.backend.kernels.kernel import FusedUnavailableError, Kernel, plain_formulas
 from shardwise.backend.kernels.loss import cross_entropy_forward
 from shardwise.backend.kernels.norm import layer_norm_forward
+from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
 from shardwise.backend.kernels.table import KERNELS
 from shardwise.backend.shape import ShapeArray
 
@@ -198,17 +199,23 @@ def test_results_are_arrays_even_without_dims() -> None:
                 assert type(kernel(x)) is np.ndarray
 
 
+def of_elements(kernel: Kernel[..., object]) -> tuple[object, ...]:
+    """Arrays that are large enough to be fused, and numbers for the parameters behind them."""
+    x = np.ones((33, 65), np.float32)
+    arrays = [x > 0.0 if name == kernel._integer else x for name in inspect.signature(kernel).parameters]
+    return (*arrays[: kernel._arrays], *(0.5 for _ in arrays[kernel._arrays :]))
+
+
 M, V, H = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.ones((1, 4, 2), np.float32)
 LABELS, ROWS = np.array([0, 2]), np.ones(2, np.float32)
 PAIRS = ((range(2),),)
 ARGUMENTS: dict[str, tuple[object, ...]] = {
+    **{kernel.name: of_elements(kernel) for kernel in POINTWISE_KERNELS},
     "erf": (M,),
     "gelu_forward": (M,),
     "gelu_backward": (M, M),
     "gelu_tanh_forward": (M,),
     "gelu_tanh_backward": (M, M),
-    "silu_forward": (M,),
-    "silu_backward": (M, M),
     "layer_norm_forward": (M, V, None, 1e-5),
     "layer_norm_backward": (M, M, None, ROWS, ROWS, 1e-5),
     "rms_norm_forward": (M, V, 1e-5),
