@@ -4,7 +4,8 @@ Each is written once. It runs on whole arrays, and the fused version compiles it
 that it is computed in the parameter's dtype there, it uses no constants: all numbers are arguments, worked
 out in double precision for the whole parameter. Three of them occur everywhere: `sign` is -1 for ascent,
 `l2` is the factor of a weight decay that is added to the gradient, and `keep` is what one that is decoupled
-leaves of the parameter.
+leaves of the parameter. Where there is no decay nothing is added: parameters may be infinite, and zero times
+infinity is not zero.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def approach(average: Array, target: Array, rate: float) -> tuple[Array]:
 
 def sgd(param: Array, grad: Array, lr: float, sign: float, l2: float) -> tuple[Array]:
     """Descend."""
-    return (param - lr * (sign * grad + l2 * param),)
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
+    return (param - lr * grad,)
 
 
 def sgd_momentum(
@@ -40,7 +44,9 @@ def sgd_momentum(
 
     `rate` is 1 - dampening, and 1 in the first step.
     """
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     buffer = momentum * buffer + rate * grad
     return param - lr * buffer, buffer
 
@@ -49,7 +55,9 @@ def sgd_nesterov(
     param: Array, grad: Array, buffer: Array, lr: float, sign: float, l2: float, momentum: float, rate: float
 ) -> tuple[Array, Array]:
     """Descend along the sum as it will be after the step."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     buffer = momentum * buffer + rate * grad
     return param - lr * (grad + momentum * buffer), buffer
 
@@ -79,7 +87,9 @@ def adagrad(
     param: Array, grad: Array, total: Array, lr: float, sign: float, l2: float, eps: float
 ) -> tuple[Array, Array]:
     """Divide by the root of the sum of squares (Duchi et al. 2011); `lr` has decayed already."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     total = total + grad * grad
     return param - lr * grad / (np.sqrt(total) + eps), total
 
@@ -97,7 +107,9 @@ def adadelta(
     eps: float,
 ) -> tuple[Array, Array, Array]:
     """Give steps the units of the parameter (Zeiler 2012, algorithm 1)."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     square_avg = rho * square_avg + rate * grad * grad
     delta = np.sqrt(acc_delta + eps) / np.sqrt(square_avg + eps) * grad
     return param - lr * delta, square_avg, rho * acc_delta + rate * delta * delta
@@ -115,7 +127,9 @@ def rmsprop(
     eps: float,
 ) -> tuple[Array, Array]:
     """Divide by the root of the mean square (Tieleman and Hinton 2012)."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     square_avg = alpha * square_avg + rate * grad * grad
     return param - lr * grad / (np.sqrt(square_avg) + eps), square_avg
 
@@ -134,7 +148,9 @@ def rmsprop_momentum(
     momentum: float,
 ) -> tuple[Array, Array, Array]:
     """Do the same along a sum that forgets."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     square_avg = alpha * square_avg + rate * grad * grad
     buffer = momentum * buffer + grad / (np.sqrt(square_avg) + eps)
     return param - lr * buffer, square_avg, buffer
@@ -157,7 +173,9 @@ def rmsprop_centered(
 
     The variance is a difference, which rounding may make negative: `least` is 0.
     """
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     square_avg = alpha * square_avg + rate * grad * grad
     grad_avg = grad_avg + rate * (grad - grad_avg)
     variance = np.maximum(square_avg - grad_avg * grad_avg, least)
@@ -180,7 +198,9 @@ def rmsprop_centered_momentum(
     momentum: float,
 ) -> tuple[Array, Array, Array, Array]:
     """Do the same along a sum that forgets."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     square_avg = alpha * square_avg + rate * grad * grad
     grad_avg = grad_avg + rate * (grad - grad_avg)
     variance = np.maximum(square_avg - grad_avg * grad_avg, least)
@@ -211,7 +231,9 @@ def adam(
     `size` is the learning rate and `scale` the factor of the root, both corrected for the bias of means that
     begin at zero; `rate1` is ``1 - beta1``. With `keep` it is AdamW (Loshchilov and Hutter 2019).
     """
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     exp_avg = exp_avg + rate1 * (grad - exp_avg)
     exp_avg_sq = beta2 * exp_avg_sq + rate2 * grad * grad
     return keep * param - size * exp_avg / (np.sqrt(exp_avg_sq) * scale + eps), exp_avg, exp_avg_sq
@@ -234,7 +256,9 @@ def adam_amsgrad(
     scale: float,
 ) -> tuple[Array, Array, Array, Array]:
     """Divide by the largest root so far, so that steps never grow again (Reddi et al. 2018, algorithm 2)."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     exp_avg = exp_avg + rate1 * (grad - exp_avg)
     exp_avg_sq = beta2 * exp_avg_sq + rate2 * grad * grad
     largest = np.maximum(max_exp_avg_sq, exp_avg_sq)
@@ -254,7 +278,9 @@ def adamax(
     eps: float,
 ) -> tuple[Array, Array, Array]:
     """Divide by the largest gradient, which decays (Kingma and Ba 2015, algorithm 2)."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     exp_avg = exp_avg + rate1 * (grad - exp_avg)
     exp_inf = np.maximum(beta2 * exp_inf, np.abs(grad) + eps)
     return param - size * exp_avg / exp_inf, exp_avg, exp_inf
@@ -277,7 +303,9 @@ def nadam(
     scale: float,
 ) -> tuple[Array, Array, Array]:
     """Use the mean as it will be after the step (Dozat 2016, algorithm 2)."""
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     exp_avg = exp_avg + rate1 * (grad - exp_avg)
     exp_avg_sq = beta2 * exp_avg_sq + rate2 * grad * grad
     step = (grad_size * grad + avg_size * exp_avg) / (np.sqrt(exp_avg_sq) * scale + eps)
@@ -304,7 +332,9 @@ def radam(
 
     `root` and `plain` are 1 and 0 then, and 0 and 1 before.
     """
-    grad = sign * grad + l2 * param
+    grad = sign * grad
+    if l2:
+        grad = grad + l2 * param
     exp_avg = exp_avg + rate1 * (grad - exp_avg)
     exp_avg_sq = beta2 * exp_avg_sq + rate2 * grad * grad
     step = size * exp_avg / (root * (np.sqrt(exp_avg_sq) + eps) + plain)
@@ -330,5 +360,7 @@ def lamb(
     grad = sign * grad
     exp_avg = exp_avg + rate1 * (grad - exp_avg)
     exp_avg_sq = beta2 * exp_avg_sq + rate2 * grad * grad
-    direction = size * exp_avg / (np.sqrt(exp_avg_sq) * scale + eps) + decay * param
+    direction = size * exp_avg / (np.sqrt(exp_avg_sq) * scale + eps)
+    if decay:
+        direction = direction + decay * param
     return param, exp_avg, exp_avg_sq, direction

@@ -334,3 +334,21 @@ def test_centered_rmsprop_of_equal_gradients_stays_finite() -> None:
         p.grad = sw.tensor(np.linspace(0.1, 7.3, 50).astype(np.float32))
         opt.step()
     assert np.isfinite(p.data).all()
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if name != "LAMB"])  # which measures all elements
+@pytest.mark.parametrize("way", ["fused", "plain"])
+def test_an_infinite_parameter_without_gradient_stays(name: str, way: str) -> None:
+    """As entries of a mask may be."""
+    options = {"momentum": 0.9} if name in ("SGD", "RMSprop") else {}
+    p = nn.Parameter(np.array([-np.inf, np.inf, 1.0]))
+    opt = getattr(optim, name)([p], **options)
+    for _ in range(3):
+        p.grad = sw.tensor(np.array([0.0, 0.0, 1.0]))
+        if way == "plain":
+            with plain_formulas():
+                opt.step()
+        else:
+            opt.step()
+    np.testing.assert_array_equal(p.data[:2], [-np.inf, np.inf])
+    assert p.data[2] < 1.0
