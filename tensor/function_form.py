@@ -23,27 +23,28 @@ __all__ = [
     "ceil", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min",
     "clip", "clone", "conj", "conj_physical", "copysign", "corrcoef", "cos", "cosh", "count_nonzero",
     "cov", "cross", "cummax", "cummin", "cumprod", "cumsum", "deg2rad", "det", "detach", "diag",
-    "diag_embed", "diagflat", "diagonal", "diff", "digamma", "div", "divide", "dot", "dsplit", "eq",
-    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "flatten", "flip", "fliplr",
+    "diag_embed", "diagflat", "diagonal", "diff", "digamma", "dist", "div", "divide", "dot", "dsplit",
+    "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "flatten", "flip", "fliplr",
     "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "gather", "gcd",
     "ge", "ger", "greater", "greater_equal", "gt", "heaviside", "histc", "histogram", "hsplit", "hypot",
     "i0", "i0e", "i1", "i1e", "imag", "index_add", "index_copy", "index_fill", "index_put",
-    "index_select", "inner", "inverse", "is_complex", "is_floating_point", "is_signed", "is_tensor",
-    "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kron", "kthvalue", "lcm",
-    "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "log", "log1p", "log2", "log10", "log_softmax",
-    "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logit", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul",
-    "matrix_exp", "matrix_power", "max", "maximum", "mean", "median", "min", "minimum", "mm", "mode",
-    "moveaxis", "movedim", "msort", "mul", "multiply", "mv", "nan_to_num", "nanmean", "nanmedian",
-    "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "not_equal", "numel",
-    "outer", "permute", "pinverse", "polygamma", "positive", "pow", "prod", "ptp", "put", "qr",
-    "quantile", "rad2deg", "ravel", "real", "reciprocal", "relu", "remainder", "repeat_interleave",
-    "reshape", "roll", "rot90", "round", "rsqrt", "scatter", "scatter_add", "scatter_reduce", "select",
-    "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slogdet", "softmax", "sort", "split",
-    "sqrt", "square", "squeeze", "std", "std_mean", "sub", "subtract", "sum", "svd", "swapaxes",
-    "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tile", "topk", "trace",
-    "transpose", "tril", "triu", "true_divide", "trunc", "unbind", "unflatten", "unique",
-    "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot", "vsplit", "xlog1py", "xlogy",
+    "index_select", "inner", "inverse", "is_complex", "is_floating_point", "is_same_size", "is_signed",
+    "is_tensor", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "kron",
+    "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "log", "log1p", "log2",
+    "log10", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lt", "masked_fill",
+    "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "maximum", "mean",
+    "median", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multiply", "mv",
+    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative",
+    "nonzero", "norm", "not_equal", "numel", "outer", "permute", "pinverse", "polygamma", "positive",
+    "pow", "prod", "ptp", "put", "qr", "quantile", "rad2deg", "ravel", "real", "reciprocal", "relu",
+    "remainder", "repeat_interleave", "reshape", "roll", "rot90", "round", "rsqrt", "scatter",
+    "scatter_add", "scatter_reduce", "select", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
+    "slogdet", "softmax", "sort", "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub",
+    "subtract", "sum", "svd", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh",
+    "tensor_split", "tile", "topk", "trace", "transpose", "tril", "triu", "true_divide", "trunc",
+    "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var", "var_mean", "vdot",
+    "vsplit", "xlog1py", "xlogy",
 ]  # fmt: skip
 
 # ---- arithmetic
@@ -200,6 +201,7 @@ numel = fact(Tensor.numel)
 is_floating_point = fact(Tensor.is_floating_point)
 is_complex = fact(Tensor.is_complex)
 is_signed = fact(Tensor.is_signed)
+is_same_size = fact(Tensor.is_same_size)
 
 # ---- reductions, running results, statistics
 
@@ -232,6 +234,7 @@ var_mean = fact(Tensor.var_mean)
 std_mean = fact(Tensor.std_mean)
 logsumexp = form(Tensor.logsumexp)
 norm = form(Tensor.norm)
+dist = form(Tensor.dist)
 quantile = form(Tensor.quantile)
 nanquantile = form(Tensor.nanquantile)
 cov = form(Tensor.cov)

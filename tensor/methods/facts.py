@@ -91,6 +91,10 @@ class Facts(Carrier):
         """Tell whether the elements can be negative."""
         return self.data.dtype.kind not in "ub"
 
+    def is_same_size(self, other: Carrier) -> bool:
+        """Tell whether two tensors have the same shape."""
+        return self.shape == other.data.shape
+
     # ---- place
 
     @property

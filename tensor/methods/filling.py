@@ -15,6 +15,7 @@ from shardwise.backend import random as bits
 from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.tensor.methods.carrier import Carrier, Operand
 from shardwise.tensor.methods.in_place import InPlace
+from shardwise.tensor.methods.lottery import draw_by_weight
 from shardwise.tensor.ops import arithmetic, comparison
 from shardwise.tensor.random import next_draw
 
@@ -78,6 +79,11 @@ class Filling(InPlace):
             drawn = bits.uniform(shape, np.float64, draw.seed, draw.stream, draw.offset(shape), self.data)
             array = drawn < chances
         return self._put_numbers("bernoulli_", array)
+
+    def multinomial(self, num_samples: int, replacement: bool = False) -> Self:
+        """Return indices drawn with probabilities in proportion to these weights; see ``sw.multinomial``."""
+        drawn: Self = draw_by_weight(self, num_samples, replacement)
+        return drawn
 
     def bernoulli(self) -> Self:
         """Return 1 where a trial succeeds whose probability is the element, and 0 else; without gradient."""

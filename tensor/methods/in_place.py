@@ -115,19 +115,37 @@ class InPlace(Carrier):
             self._follow(out)
         return self
 
-    def copy_(self, other: Operand) -> Self:
-        """Take over the values of `other`, which broadcasts; the dtype stays.
+    def copy_(self, src: Operand, non_blocking: bool = False) -> Self:
+        """Take over the values of `src`, which broadcasts; the dtype stays.
+
+        `non_blocking` is taken for PyTorch's sake: the order of copies is that of the device's stream.
 
         Raises
         ------
         DTypeError
             If values would be cut: floats into integers, complex numbers into floats.
         """
-        tracked = self._tracked("copy_", other)
-        out: Any = other
-        if tracked and isinstance(other, InPlace):
-            out = arithmetic.Clone.apply(view.Expand.apply(other, shape=self.data.shape))
+        tracked = self._tracked("copy_", src)
+        out: Any = src
+        if tracked and isinstance(src, InPlace):
+            out = arithmetic.Clone.apply(view.Expand.apply(src, shape=self.data.shape))
         return self._put("copy_", out, tracked)
+
+    def detach_(self) -> Self:
+        """Leave the tape: the values stay, the history goes.
+
+        Raises
+        ------
+        AutogradError
+            Other tensors look at the same memory.
+        """
+        if self.node is not None and self._shared():
+            raise AutogradError(
+                "detach_: other tensors look at this memory and are on its tape; use detach(), which gives "
+                "another tensor"
+            )
+        self._follow(None)
+        return self
 
     def fill_(self, value: Operand) -> Self:
         """Set every element to a number, or a tensor without dims."""

@@ -9,12 +9,12 @@ import numpy as np
 from shardwise.backend.array import DTypeLike
 from shardwise.backend.errors import ArgumentError
 from shardwise.tensor.dim import Dims
-from shardwise.tensor.methods.carrier import Carrier
+from shardwise.tensor.methods.carrier import Carrier, Operand
 from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.reduction import Reduction, all_if_empty, cast
 from shardwise.tensor.methods.result import Histogram
 from shardwise.tensor.methods.weighing import correlation, covariance, histogram, quantile
-from shardwise.tensor.ops import statistics
+from shardwise.tensor.ops import arithmetic, statistics
 
 __all__ = ["Interpolation", "Statistics"]
 
@@ -129,6 +129,10 @@ class Statistics(Reduction):
         x = _inexact(cast(self, dtype))
         result: Self = statistics.Norm.apply(x, p=power, dim=all_if_empty(dim), keepdim=keepdim)
         return result
+
+    def dist(self, other: Operand, p: float = 2) -> Self:
+        """Return the p-norm of ``self - other``, all elements taken together."""
+        return arithmetic.Sub.apply(self, other).norm(p)
 
     # ---- quantiles
 
