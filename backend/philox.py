@@ -92,4 +92,10 @@ def _random_words(like: Array | None, count: int, seed: int, stream: int, start:
     return np.reshape(words, (4 * blocks,))[skip : skip + count].astype(np.uint32)
 
 
-random_words = Kernel(_random_words, "shardwise.backend.kernels.random_cpu:random_words", arrays=1)
+random_words = Kernel(
+    _random_words,
+    "shardwise.backend.kernels.random_cpu:random_words",
+    arrays=1,
+    cuda="shardwise.backend.kernels.random_cuda:random_words",
+    like=True,
+)

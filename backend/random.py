@@ -39,6 +39,7 @@ from shardwise.backend.quantile import normal_from_doublewords, normal_from_word
 __all__ = ["bernoulli", "bernoulli_threshold", "integers", "normal", "permutation", "uniform"]
 
 _FUSED = "shardwise.backend.kernels.random_cpu"
+_CUDA = "shardwise.backend.kernels.random_cuda"
 _MANTISSA = {"float16": 11, "bfloat16": 8}
 
 
@@ -258,6 +259,6 @@ def _plain_bernoulli(
     return random_words(like, count, seed, stream, offset).astype(np.uint64) < threshold
 
 
-_uniform = Kernel(_plain_uniform, f"{_FUSED}:uniform", arrays=1)
-_normal = Kernel(_plain_normal, f"{_FUSED}:normal", arrays=1)
-_bernoulli = Kernel(_plain_bernoulli, f"{_FUSED}:bernoulli", arrays=1)
+_uniform = Kernel(_plain_uniform, f"{_FUSED}:uniform", arrays=1, cuda=f"{_CUDA}:uniform", like=True)
+_normal = Kernel(_plain_normal, f"{_FUSED}:normal", arrays=1, cuda=f"{_CUDA}:normal", like=True)
+_bernoulli = Kernel(_plain_bernoulli, f"{_FUSED}:bernoulli", arrays=1, cuda=f"{_CUDA}:bernoulli", like=True)

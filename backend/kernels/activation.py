@@ -17,6 +17,7 @@ _INVERSE_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
 _FUSED = "shardwise.backend.kernels.activation_cpu"
+_CUDA = "shardwise.backend.kernels.activation_cuda"
 
 
 def _erf(x: Array) -> Array:
@@ -68,8 +69,12 @@ def _gelu_tanh_backward(g: Array, x: Array) -> Array:
     return dx
 
 
-erf = Kernel(_erf, f"{_FUSED}:erf", arrays=1)
-gelu_forward = Kernel(_gelu_forward, f"{_FUSED}:gelu_forward", arrays=1)
-gelu_backward = Kernel(_gelu_backward, f"{_FUSED}:gelu_backward", arrays=2)
-gelu_tanh_forward = Kernel(_gelu_tanh_forward, f"{_FUSED}:gelu_tanh_forward", arrays=1)
-gelu_tanh_backward = Kernel(_gelu_tanh_backward, f"{_FUSED}:gelu_tanh_backward", arrays=2)
+erf = Kernel(_erf, f"{_FUSED}:erf", arrays=1, cuda=f"{_CUDA}:erf")
+gelu_forward = Kernel(_gelu_forward, f"{_FUSED}:gelu_forward", arrays=1, cuda=f"{_CUDA}:gelu_forward")
+gelu_backward = Kernel(_gelu_backward, f"{_FUSED}:gelu_backward", arrays=2, cuda=f"{_CUDA}:gelu_backward")
+gelu_tanh_forward = Kernel(
+    _gelu_tanh_forward, f"{_FUSED}:gelu_tanh_forward", arrays=1, cuda=f"{_CUDA}:gelu_tanh_forward"
+)
+gelu_tanh_backward = Kernel(
+    _gelu_tanh_backward, f"{_FUSED}:gelu_tanh_backward", arrays=2, cuda=f"{_CUDA}:gelu_tanh_backward"
+)

@@ -12,6 +12,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["batch_norm_backward", "batch_norm_forward", "per_channel"]
 
 _FUSED = "shardwise.backend.kernels.batch_norm_cpu"
+_CUDA = "shardwise.backend.kernels.planes_cuda"
 
 
 def per_channel(values: Array, ndim: int) -> Array:
@@ -91,5 +92,13 @@ def _batch_norm_backward(
     return dx, np.reshape(dweight, (channels,)), np.reshape(dbias, (channels,))
 
 
-batch_norm_forward = Kernel(_batch_norm_forward, f"{_FUSED}:batch_norm_forward", arrays=3, statistics=2)
-batch_norm_backward = Kernel(_batch_norm_backward, f"{_FUSED}:batch_norm_backward", arrays=5)
+batch_norm_forward = Kernel(
+    _batch_norm_forward,
+    f"{_FUSED}:batch_norm_forward",
+    arrays=3,
+    statistics=2,
+    cuda=f"{_CUDA}:batch_norm_forward",
+)
+batch_norm_backward = Kernel(
+    _batch_norm_backward, f"{_FUSED}:batch_norm_backward", arrays=5, cuda=f"{_CUDA}:batch_norm_backward"
+)

@@ -20,6 +20,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["Key", "add_windows_", "overlaps", "take_windows_"]
 
 _FUSED = "shardwise.backend.kernels.convolution_cpu"
+_CUDA = "shardwise.backend.kernels.convolution_cuda"
 
 Key: TypeAlias = tuple[int | slice | EllipsisType, ...]
 """An index of integers and slices."""
@@ -99,5 +100,9 @@ def _add_windows_(x: Array, columns: Array, stride: Shape, padding: Shape, dilat
         channels_first[inputs] += columns[tap][outputs]
 
 
-take_windows_ = Kernel(_take_windows_, f"{_FUSED}:take_windows_", arrays=2, in_place=1)
-add_windows_ = Kernel(_add_windows_, f"{_FUSED}:add_windows_", arrays=2, in_place=2)
+take_windows_ = Kernel(
+    _take_windows_, f"{_FUSED}:take_windows_", arrays=2, in_place=1, cuda=f"{_CUDA}:take_windows_"
+)
+add_windows_ = Kernel(
+    _add_windows_, f"{_FUSED}:add_windows_", arrays=2, in_place=2, cuda=f"{_CUDA}:add_windows_"
+)

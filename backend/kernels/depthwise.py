@@ -11,6 +11,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["depthwise_forward", "depthwise_input", "depthwise_weight"]
 
 _FUSED = "shardwise.backend.kernels.depthwise_cpu"
+_CUDA = "shardwise.backend.kernels.convolution_cuda"
 
 
 def _depthwise_forward(
@@ -98,6 +99,12 @@ def _depthwise_weight(
     return np.reshape(dweight, (channels * many, 1, *kernel))
 
 
-depthwise_forward = Kernel(_depthwise_forward, f"{_FUSED}:depthwise_forward", arrays=2)
-depthwise_input = Kernel(_depthwise_input, f"{_FUSED}:depthwise_input", arrays=2)
-depthwise_weight = Kernel(_depthwise_weight, f"{_FUSED}:depthwise_weight", arrays=2)
+depthwise_forward = Kernel(
+    _depthwise_forward, f"{_FUSED}:depthwise_forward", arrays=2, cuda=f"{_CUDA}:depthwise_forward"
+)
+depthwise_input = Kernel(
+    _depthwise_input, f"{_FUSED}:depthwise_input", arrays=2, cuda=f"{_CUDA}:depthwise_input"
+)
+depthwise_weight = Kernel(
+    _depthwise_weight, f"{_FUSED}:depthwise_weight", arrays=2, cuda=f"{_CUDA}:depthwise_weight"
+)

@@ -18,6 +18,7 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 _FOLDER = Path(__file__).parent
 _INCLUDE = re.compile(r'#include "(.+)"')
+_LAMBDAS = "--device-as-default-execution-space"  # else lambdas would be functions of the host
 _NAMES = {"float32": "float", "float64": "double"}
 
 
@@ -68,7 +69,7 @@ class DeviceSource:
         """What NVRTC is told, for arrays of `dtype`."""
         name = np.dtype(dtype).name
         contraction = ("--fmad=false",) if self._exact else ()
-        return ("--std=c++17", f"-DREAL={_NAMES.get(name, name)}", *contraction)
+        return ("--std=c++17", f"-DREAL={_NAMES.get(name, name)}", _LAMBDAS, *contraction)
 
     def _lines(self, name: str, included: set[str]) -> list[str]:
         included.add(name)

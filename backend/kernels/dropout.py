@@ -12,6 +12,7 @@ from shardwise.backend.random import bernoulli
 __all__ = ["dropout_backward", "dropout_forward", "dropout_scale"]
 
 _FUSED = "shardwise.backend.kernels.dropout_cpu"
+_CUDA = "shardwise.backend.kernels.dropout_cuda"
 
 
 def dropout_scale(p: float) -> float:
@@ -56,5 +57,13 @@ def _dropout_backward(g: Array, mask: Array, p: float) -> Array:
     return np.where(mask, g * dropout_scale(p), 0.0)
 
 
-dropout_forward = Kernel(_dropout_forward, f"{_FUSED}:dropout_forward", arrays=1)
-dropout_backward = Kernel(_dropout_backward, f"{_FUSED}:dropout_backward", arrays=2, integer="mask")
+dropout_forward = Kernel(
+    _dropout_forward, f"{_FUSED}:dropout_forward", arrays=1, cuda=f"{_CUDA}:dropout_forward"
+)
+dropout_backward = Kernel(
+    _dropout_backward,
+    f"{_FUSED}:dropout_backward",
+    arrays=2,
+    integer="mask",
+    cuda=f"{_CUDA}:dropout_backward",
+)

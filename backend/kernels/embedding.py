@@ -80,4 +80,5 @@ embedding_backward = Kernel(
     "shardwise.backend.kernels.embedding_cpu:embedding_backward",
     arrays=2,
     integer="index",
+    cuda="shardwise.backend.kernels.scatter_cuda:embedding_backward",
 )

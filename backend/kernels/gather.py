@@ -36,7 +36,11 @@ def _gather_along(x: Array, index: Array, negative: bool = False) -> Array:
 
 
 gather_along = Kernel(
-    _gather_along, "shardwise.backend.kernels.gather_cpu:gather_along", arrays=2, integer="index"
+    _gather_along,
+    "shardwise.backend.kernels.gather_cpu:gather_along",
+    arrays=2,
+    integer="index",
+    cuda="shardwise.backend.kernels.scatter_cuda:gather_along",
 )
 
 
@@ -66,5 +70,9 @@ def _scatter_along(g: Array, index: Array, size: int) -> Array:
 
 
 scatter_along = Kernel(
-    _scatter_along, "shardwise.backend.kernels.gather_cpu:scatter_along", arrays=2, integer="index"
+    _scatter_along,
+    "shardwise.backend.kernels.gather_cpu:scatter_along",
+    arrays=2,
+    integer="index",
+    cuda="shardwise.backend.kernels.scatter_cuda:scatter_along",
 )

@@ -13,6 +13,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["group_norm_backward", "group_norm_forward"]
 
 _FUSED = "shardwise.backend.kernels.group_norm_cpu"
+_CUDA = "shardwise.backend.kernels.planes_cuda"
 
 
 def _group_norm_forward(
@@ -100,5 +101,13 @@ def _rows(x: Array, groups: int) -> Array:
     return np.reshape(x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
 
 
-group_norm_forward = Kernel(_group_norm_forward, f"{_FUSED}:group_norm_forward", arrays=3, statistics=2)
-group_norm_backward = Kernel(_group_norm_backward, f"{_FUSED}:group_norm_backward", arrays=5)
+group_norm_forward = Kernel(
+    _group_norm_forward,
+    f"{_FUSED}:group_norm_forward",
+    arrays=3,
+    statistics=2,
+    cuda=f"{_CUDA}:group_norm_forward",
+)
+group_norm_backward = Kernel(
+    _group_norm_backward, f"{_FUSED}:group_norm_backward", arrays=5, cuda=f"{_CUDA}:group_norm_backward"
+)

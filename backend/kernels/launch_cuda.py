@@ -7,26 +7,29 @@ stream, as everything else on the device.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable
 
 import numpy as np
 
 from shardwise.backend.array import Array, DTypeLike, Shape
+from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.device_source import DeviceSource
 from shardwise.backend.kernels.unavailable import FusedUnavailableError
 
 __all__ = [
-    "Argument", "Launcher", "contiguous", "device_table", "each", "empty", "integers", "matrix", "rows",
-    "wide", "zeros",
+    "Argument", "Launcher", "check_same_shape", "columns", "contiguous", "device_table", "each", "empty",
+    "integers", "matrix", "parts", "rows", "wide", "zeros",
 ]  # fmt: skip
 
 Argument = Array | np.generic | int | float | None
 Sizes = tuple[int, ...]
 
 _POINTWISE = 256  # threads of a block
-_LARGEST_TEAM = 1024
-_MOST_BLOCKS = 1 << 20  # kernels go on from there by themselves
+_WARP, _LARGEST_TEAM = 32, 1024
+_MOST_BLOCKS, _MOST_IN_Y = 1 << 20, 65535  # kernels go on from there by themselves
+_ROWS = 128  # of a group, as in columns.cuh
 
 
 class Launcher:
@@ -119,11 +122,29 @@ def rows(count: int, columns: int, itemsize: int) -> tuple[Sizes, Sizes]:
     team = 1
     while team < _LARGEST_TEAM and team * 32 < columns * itemsize:
         team *= 2
-    teams = max(_POINTWISE // team, 1)
+    teams = _POINTWISE // team if team <= _WARP else 1
     return (min(-(-count // teams), _MOST_BLOCKS),), (team, teams)
 
 
+def parts(count: int) -> int:
+    """How many groups of rows ``columns.cuh`` makes of `count` rows: there is one sum per group."""
+    return -(-count // _ROWS)
+
+
+def columns(count: int, many: int) -> tuple[Sizes, Sizes]:
+    """Blocks for sums over `count` rows of `many` columns; see ``columns.cuh``."""
+    return (-(-many // _WARP), min(parts(count), _MOST_IN_Y)), (_WARP, 8)
+
+
 # ---- arrays
+
+
+def check_same_shape(name: str, g: Array, x: Array, what: str = "input") -> None:
+    """Raise ShapeError unless a gradient has the shape of what it belongs to."""
+    if g.shape != x.shape:
+        raise ShapeError(
+            f"{name}: the gradient has shape {g.shape}, and the {what} {x.shape}; wanted the same."
+        )
 
 
 def empty(like: Array, shape: Shape, dtype: DTypeLike | None = None) -> Array:
@@ -144,7 +165,7 @@ def contiguous(x: Array) -> Array:
 def matrix(x: Array) -> tuple[Array, int, int]:
     """`x` contiguous, and how many rows and columns it is: the last dim and all others."""
     columns = x.shape[-1]
-    count = x.size // columns if columns else int(np.prod(x.shape[:-1]))
+    count = x.size // columns if columns else math.prod(x.shape[:-1])
     return contiguous(x), count, columns
 
 

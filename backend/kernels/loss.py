@@ -11,6 +11,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["check_classes", "check_labels", "cross_entropy_backward", "cross_entropy_forward"]
 
 _FUSED = "shardwise.backend.kernels.loss_cpu"
+_CUDA = "shardwise.backend.kernels.loss_cuda"
 
 
 def check_labels(logits: Array, target: Array, ignore_index: int) -> None:
@@ -137,8 +138,17 @@ def _cross_entropy_backward(
 
 
 cross_entropy_forward = Kernel(
-    _cross_entropy_forward, f"{_FUSED}:cross_entropy_forward", arrays=2, integer="target", statistics=1
+    _cross_entropy_forward,
+    f"{_FUSED}:cross_entropy_forward",
+    arrays=2,
+    integer="target",
+    statistics=1,
+    cuda=f"{_CUDA}:cross_entropy_forward",
 )
 cross_entropy_backward = Kernel(
-    _cross_entropy_backward, f"{_FUSED}:cross_entropy_backward", arrays=4, integer="target"
+    _cross_entropy_backward,
+    f"{_FUSED}:cross_entropy_backward",
+    arrays=4,
+    integer="target",
+    cuda=f"{_CUDA}:cross_entropy_backward",
 )

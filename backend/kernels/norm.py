@@ -11,6 +11,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["check_parameters", "layer_norm_backward", "layer_norm_forward"]
 
 _FUSED = "shardwise.backend.kernels.norm_cpu"
+_CUDA = "shardwise.backend.kernels.norm_cuda"
 
 
 def check_parameters(x: Array, weight: Array | None, bias: Array | None) -> None:
@@ -97,5 +98,13 @@ def _layer_norm_backward(
     return dx, np.sum(g * normal, axis=leading), np.sum(g, axis=leading)
 
 
-layer_norm_forward = Kernel(_layer_norm_forward, f"{_FUSED}:layer_norm_forward", arrays=3, statistics=2)
-layer_norm_backward = Kernel(_layer_norm_backward, f"{_FUSED}:layer_norm_backward", arrays=5)
+layer_norm_forward = Kernel(
+    _layer_norm_forward,
+    f"{_FUSED}:layer_norm_forward",
+    arrays=3,
+    statistics=2,
+    cuda=f"{_CUDA}:layer_norm_forward",
+)
+layer_norm_backward = Kernel(
+    _layer_norm_backward, f"{_FUSED}:layer_norm_backward", arrays=5, cuda=f"{_CUDA}:layer_norm_backward"
+)

@@ -19,6 +19,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["Counts", "Windows", "average_backward", "average_forward", "maximum_backward", "maximum_forward"]
 
 _FUSED = "shardwise.backend.kernels.pooling_cpu"
+_CUDA = "shardwise.backend.kernels.pooling_cuda"
 
 Windows: TypeAlias = tuple[tuple[range, ...], ...]
 """Per spatial dim, per output place: the input places it sees; at least one for maxima."""
@@ -198,7 +199,19 @@ def _run(stop: int, inputs: list[int]) -> tuple[slice, slice]:
     return slice(stop - len(inputs), stop), slice(inputs[0], inputs[-1] + 1, step)
 
 
-average_forward = Kernel(_average_forward, f"{_FUSED}:average_forward", arrays=1)
-average_backward = Kernel(_average_backward, f"{_FUSED}:average_backward", arrays=1)
-maximum_forward = Kernel(_maximum_forward, f"{_FUSED}:maximum_forward", arrays=1)
-maximum_backward = Kernel(_maximum_backward, f"{_FUSED}:maximum_backward", arrays=2, integer="places")
+average_forward = Kernel(
+    _average_forward, f"{_FUSED}:average_forward", arrays=1, cuda=f"{_CUDA}:average_forward"
+)
+average_backward = Kernel(
+    _average_backward, f"{_FUSED}:average_backward", arrays=1, cuda=f"{_CUDA}:average_backward"
+)
+maximum_forward = Kernel(
+    _maximum_forward, f"{_FUSED}:maximum_forward", arrays=1, cuda=f"{_CUDA}:maximum_forward"
+)
+maximum_backward = Kernel(
+    _maximum_backward,
+    f"{_FUSED}:maximum_backward",
+    arrays=2,
+    integer="places",
+    cuda=f"{_CUDA}:maximum_backward",
+)

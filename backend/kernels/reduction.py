@@ -10,6 +10,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["column_sum", "sum_of_squares"]
 
 _FUSED = "shardwise.backend.kernels.reduction_cpu"
+_CUDA = "shardwise.backend.kernels.reduction_cuda"
 
 
 def _sum_of_squares(x: Array) -> Array:
@@ -44,5 +45,5 @@ def _column_sum(g: Array) -> Array:
     return total
 
 
-sum_of_squares = Kernel(_sum_of_squares, f"{_FUSED}:sum_of_squares", arrays=1)
-column_sum = Kernel(_column_sum, f"{_FUSED}:column_sum", arrays=1)
+sum_of_squares = Kernel(_sum_of_squares, f"{_FUSED}:sum_of_squares", arrays=1, cuda=f"{_CUDA}:sum_of_squares")
+column_sum = Kernel(_column_sum, f"{_FUSED}:column_sum", arrays=1, cuda=f"{_CUDA}:column_sum")

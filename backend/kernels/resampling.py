@@ -11,6 +11,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["resample_backward", "resample_forward"]
 
 _FUSED = "shardwise.backend.kernels.resampling_cpu"
+_CUDA = "shardwise.backend.kernels.scatter_cuda"
 
 
 def _resample_forward(x: Array, index: Array, weight: Array) -> Array:
@@ -56,5 +57,17 @@ def _resample_backward(g: Array, index: Array, weight: Array, size: int) -> Arra
     return dx
 
 
-resample_forward = Kernel(_resample_forward, f"{_FUSED}:resample_forward", arrays=3, integer="index")
-resample_backward = Kernel(_resample_backward, f"{_FUSED}:resample_backward", arrays=3, integer="index")
+resample_forward = Kernel(
+    _resample_forward,
+    f"{_FUSED}:resample_forward",
+    arrays=3,
+    integer="index",
+    cuda=f"{_CUDA}:resample_forward",
+)
+resample_backward = Kernel(
+    _resample_backward,
+    f"{_FUSED}:resample_backward",
+    arrays=3,
+    integer="index",
+    cuda=f"{_CUDA}:resample_backward",
+)

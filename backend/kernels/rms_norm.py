@@ -11,6 +11,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["check_scale", "rms_norm_backward", "rms_norm_forward"]
 
 _FUSED = "shardwise.backend.kernels.rms_norm_cpu"
+_CUDA = "shardwise.backend.kernels.norm_cuda"
 
 
 def check_scale(x: Array, weight: Array | None) -> None:
@@ -87,5 +88,9 @@ def _rms_norm_backward(
     return (weighted - normal * inner) * wide, np.sum(g * normal, axis=leading)
 
 
-rms_norm_forward = Kernel(_rms_norm_forward, f"{_FUSED}:rms_norm_forward", arrays=2, statistics=1)
-rms_norm_backward = Kernel(_rms_norm_backward, f"{_FUSED}:rms_norm_backward", arrays=4)
+rms_norm_forward = Kernel(
+    _rms_norm_forward, f"{_FUSED}:rms_norm_forward", arrays=2, statistics=1, cuda=f"{_CUDA}:rms_norm_forward"
+)
+rms_norm_backward = Kernel(
+    _rms_norm_backward, f"{_FUSED}:rms_norm_backward", arrays=4, cuda=f"{_CUDA}:rms_norm_backward"
+)

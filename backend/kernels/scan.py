@@ -26,4 +26,9 @@ def _running_sum(x: Array, dim: int) -> Array:
     return np.cumsum(x, axis=dim, dtype=np.float64).astype(x.dtype)
 
 
-running_sum = Kernel(_running_sum, "shardwise.backend.kernels.scan_cpu:running_sum", arrays=1)
+running_sum = Kernel(
+    _running_sum,
+    "shardwise.backend.kernels.scan_cpu:running_sum",
+    arrays=1,
+    cuda="shardwise.backend.kernels.scan_cuda:running_sum",
+)

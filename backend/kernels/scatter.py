@@ -34,5 +34,9 @@ def _scatter_rows(g: Array, index: Array, size: int) -> Array:
 
 
 scatter_rows = Kernel(
-    _scatter_rows, "shardwise.backend.kernels.scatter_cpu:scatter_rows", arrays=2, integer="index"
+    _scatter_rows,
+    "shardwise.backend.kernels.scatter_cpu:scatter_rows",
+    arrays=2,
+    integer="index",
+    cuda="shardwise.backend.kernels.scatter_cuda:scatter_rows",
 )

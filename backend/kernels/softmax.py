@@ -10,6 +10,7 @@ from shardwise.backend.kernels.kernel import Kernel
 __all__ = ["log_softmax_backward", "log_softmax_forward", "softmax_backward", "softmax_forward"]
 
 _FUSED = "shardwise.backend.kernels.softmax_cpu"
+_CUDA = "shardwise.backend.kernels.softmax_cuda"
 
 
 def _softmax_forward(x: Array) -> Array:
@@ -63,7 +64,15 @@ def _log_softmax_backward(g: Array, y: Array) -> Array:
     return dx
 
 
-softmax_forward = Kernel(_softmax_forward, f"{_FUSED}:softmax_forward", arrays=1)
-softmax_backward = Kernel(_softmax_backward, f"{_FUSED}:softmax_backward", arrays=2)
-log_softmax_forward = Kernel(_log_softmax_forward, f"{_FUSED}:log_softmax_forward", arrays=1)
-log_softmax_backward = Kernel(_log_softmax_backward, f"{_FUSED}:log_softmax_backward", arrays=2)
+softmax_forward = Kernel(
+    _softmax_forward, f"{_FUSED}:softmax_forward", arrays=1, cuda=f"{_CUDA}:softmax_forward"
+)
+softmax_backward = Kernel(
+    _softmax_backward, f"{_FUSED}:softmax_backward", arrays=2, cuda=f"{_CUDA}:softmax_backward"
+)
+log_softmax_forward = Kernel(
+    _log_softmax_forward, f"{_FUSED}:log_softmax_forward", arrays=1, cuda=f"{_CUDA}:log_softmax_forward"
+)
+log_softmax_backward = Kernel(
+    _log_softmax_backward, f"{_FUSED}:log_softmax_backward", arrays=2, cuda=f"{_CUDA}:log_softmax_backward"
+)
