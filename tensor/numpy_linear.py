@@ -108,6 +108,10 @@ def _several(form: Any, op: str, *rest: Any) -> Callable[..., Any]:
     return transform
 
 
+def _matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.trace(x, offset, -2, -1, dtype)
+
+
 LINEAR_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.einsum: _einsum,
     np.dot: _dot,
@@ -118,6 +122,11 @@ LINEAR_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.tensordot: lambda a, b, axes=2: product.tensordot(a, b, axes),
     np.cross: _cross,
     np.linalg.multi_dot: product.multi_dot,
+    np.linalg.outer: product.outer,
+    np.linalg.matmul: MatMul.apply,
+    np.linalg.tensordot: lambda x1, x2, /, *, axes=2: product.tensordot(x1, x2, axes),
+    np.linalg.vecdot: lambda x1, x2, /, *, axis=-1: product.vecdot(x1, x2, axis),
+    np.linalg.trace: _matrix_trace,
     np.linalg.cross: lambda x1, x2, *, axis=-1: cross(x1, x2, axis),
     np.linalg.inv: lambda a: inverse.Inv.apply(a),
     np.linalg.solve: _solve,

@@ -54,13 +54,21 @@ def _squeeze(a: Any, axis: Axis = None) -> Any:
 
 def _concatenate(arrays: Sequence[Any], /, axis: int | None = 0, *, dtype: Any = None, **rest: Any) -> Any:
     parts = [view.Reshape.apply(part, shape=(-1,)) for part in arrays] if axis is None else arrays
-    joined: Any = joining.concatenate(parts, 0 if axis is None else axis)
-    return joined if dtype is None else joined.astype(dtype)
+    return _cast(joining.concatenate(parts, 0 if axis is None else axis), dtype)
 
 
 def _stack(arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None, **rest: Any) -> Any:
-    joined: Any = joining.stack(arrays, axis)
+    return _cast(joining.stack(arrays, axis), dtype)
+
+
+def _cast(joined: Any, dtype: Any) -> Any:
     return joined if dtype is None else joined.astype(dtype)
+
+
+def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    axis = counted_dim("rollaxis", axis, a.ndim)
+    start = start + a.ndim if start < 0 else start
+    return a.movedim(axis, start - 1 if axis < start else start)
 
 
 def _append(arr: Any, values: Any, axis: int | None = None) -> Any:
@@ -153,6 +161,8 @@ REARRANGEMENT_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.matrix_transpose: lambda x, /: x.mT,
     np.swapaxes: lambda a, axis1, axis2: a.swapaxes(axis1, axis2),
     np.moveaxis: lambda a, source, destination: a.movedim(source, destination),
+    np.linalg.matrix_transpose: lambda x, /: x.mT,
+    np.rollaxis: _rollaxis,
     np.expand_dims: _expand_dims,
     np.squeeze: _squeeze,
     np.broadcast_to: lambda array, shape, subok=False: array.expand(shape),
@@ -163,8 +173,8 @@ REARRANGEMENT_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     # together and apart
     np.concatenate: _concatenate,
     np.stack: _stack,
-    np.hstack: lambda tup: joining.hstack(tup),
-    np.vstack: lambda tup: joining.vstack(tup),
+    np.hstack: lambda tup, *, dtype=None, casting="same_kind": _cast(joining.hstack(tup), dtype),
+    np.vstack: lambda tup, *, dtype=None, casting="same_kind": _cast(joining.vstack(tup), dtype),
     np.dstack: lambda tup: joining.dstack(tup),
     np.column_stack: lambda tup: joining.column_stack(tup),
     np.append: _append,
@@ -189,6 +199,7 @@ REARRANGEMENT_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.tril: lambda m, k=0: triangle.Tril.apply(m, k=k),
     np.triu: lambda m, k=0: triangle.Triu.apply(m, k=k),
     np.diagonal: _diagonal,
+    np.linalg.diagonal: lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
     np.diag: lambda v, k=0: v.diag(k),
     np.diagflat: lambda v, k=0: v.diagflat(k),
     # by index
@@ -203,5 +214,6 @@ REARRANGEMENT_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.empty_like: lambda a, **rest: a.wrap(np.empty_like(a.data, **rest)),
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
+    np.size: lambda a, axis=None: a.numel() if axis is None else a.size(axis),
 }
 """From a NumPy function to what it does on tensors."""

@@ -7,29 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from shardwise.backend.errors import ArgumentError
+from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.backend.select import backend_of
 from shardwise.tensor.methods.along import along
 from shardwise.tensor.methods.area import total_area
 from shardwise.tensor.methods.distinct import distinct
+from shardwise.tensor.numpy_nan import NAN_FUNCTIONS
+from shardwise.tensor.numpy_option import refuse
 from shardwise.tensor.ops import extreme, reduce, scan, search
 
 __all__ = ["REDUCTION_FUNCTIONS"]
 
 
-def _refuse(name: str, options: dict[str, Any]) -> None:
-    """Raise for arguments that NumPy has and ops lack, unless they say nothing."""
-    for option, value in options.items():
-        if value is not None:
-            raise ArgumentError(
-                f"np.{name} of a tensor takes no {option!r}; choose with where() or an index before, or "
-                "combine with the result after"
-            )
-
-
 def _reduction(name: str, function: Any) -> Callable[..., Any]:
     def call(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, **options: Any) -> Any:
-        _refuse(name, {"out": out, **options})
+        refuse(name, {"out": out, **options})
         return function.apply(a, dim=axis, keepdim=keepdims)
 
     return call
@@ -39,7 +31,7 @@ def _total(name: str, function: Any) -> Callable[..., Any]:
     def call(
         a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, **options: Any
     ) -> Any:
-        _refuse(name, {"out": out, **options})
+        refuse(name, {"out": out, **options})
         return function.apply(a if dtype is None else a.astype(dtype), dim=axis, keepdim=keepdims)
 
     return call
@@ -49,7 +41,7 @@ def _method(name: str) -> Callable[..., Any]:
     """Give the form of a reduction that is a method of several ops."""
 
     def call(a: Any, axis: Any = None, out: None = None, *, keepdims: bool = False, **options: Any) -> Any:
-        _refuse(name, {"out": out, **options})
+        refuse(name, {"out": out, **options})
         return _METHODS[name](a, axis, keepdims)
 
     return call
@@ -62,14 +54,24 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _without_nan(name: str) -> Callable[..., Any]:
-    def call(
-        a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, **options: Any
-    ) -> Any:
-        _refuse(name, {"out": out, **options})
-        return (a.nansum if name == "nansum" else a.nanmean)(axis, keepdims, dtype)
-
-    return call
+def _average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
+    """Take the mean, or that with weights: one per element, or per element along `axis`."""
+    if weights is None:
+        mean = a.mean(axis, keepdims)
+        size = np.size(a) // max(np.size(mean), 1)
+        return (mean, np.full_like(mean, size)) if returned else mean
+    if np.shape(weights) != a.shape:
+        if not isinstance(axis, int) or np.shape(weights) != (a.shape[axis],):
+            raise ShapeError(
+                f"np.average: weights of shape {np.shape(weights)} have neither the shape {a.shape} nor one "
+                f"number per element along axis={axis}"
+            )
+        weights = np.reshape(weights, [-1 if dim == axis % a.ndim else 1 for dim in range(a.ndim)])
+    total = np.sum(np.broadcast_to(weights, a.shape), axis, keepdims=keepdims)
+    mean = (a * weights).sum(axis, keepdims) / total
+    return (mean, total) if returned else mean
 
 
 def _spread(name: str) -> Callable[..., Any]:
@@ -77,7 +79,7 @@ def _spread(name: str) -> Callable[..., Any]:
         a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: float = 0,
         keepdims: bool = False, *, correction: float | None = None, **options: Any,
     ) -> Any:  # fmt: skip
-        _refuse(name, {"out": out, **options})
+        refuse(name, {"out": out, **options})
         a = a if dtype is None else a.astype(dtype)
         method = a.var if name == "var" else a.std
         return method(axis, correction=ddof if correction is None else correction, keepdim=keepdims)
@@ -95,12 +97,12 @@ def _running(function: Any) -> Callable[..., Any]:
 
 def _sort(a: Any, axis: int | None = -1, kind: object = None, order: None = None, **options: Any) -> Any:
     """Sort; it is stable whatever `kind` and ``stable`` ask for."""
-    _refuse("sort", {"order": order})
+    refuse("sort", {"order": order})
     return a.reshape(-1).sort(0).values if axis is None else a.sort(axis).values
 
 
 def _argsort(a: Any, axis: int | None = -1, kind: object = None, order: None = None, **options: Any) -> Any:
-    _refuse("argsort", {"order": order})
+    refuse("argsort", {"order": order})
     return a.reshape(-1).argsort(0) if axis is None else a.argsort(axis)
 
 
@@ -109,7 +111,7 @@ def _quantile(name: str, of: float) -> Callable[..., Any]:
         a: Any, q: Any, axis: int | None = None, out: None = None, overwrite_input: bool = False,
         method: str = "linear", keepdims: bool = False, **options: Any,
     ) -> Any:  # fmt: skip
-        _refuse(name, {"out": out, **options})
+        refuse(name, {"out": out, **options})
         if not hasattr(q, "node") and not isinstance(q, (int, float)):
             dtype = a.dtype if a.dtype.kind in "fV" else np.float64
             q = a.wrap(backend_of(a.data).asarray(np.asarray(q, dtype)))
@@ -210,8 +212,8 @@ REDUCTION_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.any: _reduction("any", reduce.AnyTrue),
     np.count_nonzero: _reduction("count_nonzero", reduce.CountNonzero),
     **{getattr(np, name): _method(name) for name in _METHODS},
-    np.nansum: _without_nan("nansum"),
-    np.nanmean: _without_nan("nanmean"),
+    **NAN_FUNCTIONS,
+    np.average: _average,
     np.var: _spread("var"),
     np.std: _spread("std"),
     np.cumsum: _running(scan.Cumsum),

@@ -315,6 +315,8 @@ def _tell_apart(args: tuple[Any, ...], arrays: list[Any]) -> None:
 def _as_array(out: Any, ctx: Context) -> Any:
     """Undo NumPy's habit of giving scalars for results without dims, in what was saved as well."""
     if not isinstance(out, np.generic):
+        if isinstance(out, Tensor):  # it was computed with, but not differentiated
+            raise DTypeError("an op got a tensor where it takes a number or an option; pass x.item() there")
         return out
     array = np.asarray(out)
     ctx.saved = tuple([array if saved is out else saved for saved in ctx.saved])

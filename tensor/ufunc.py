@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend.errors import AutogradError
+from shardwise.tensor.methods.carrier import Carrier
 from shardwise.tensor.ops import (
     arithmetic,
     bitwise,
@@ -122,7 +124,18 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if function is None or method != "__call__" or kwargs:
         return NotImplemented
     result = function.apply(*inputs)
-    if out is not None:
-        out[0].copy_(result)
-        return out[0]
-    return result
+    return result if out is None else _written(out[0], result)
+
+
+def _written(out: Any, result: Any) -> Any:
+    """Write a result into `out`, a tensor or, as by ``array += tensor``, an array; return `out`."""
+    if isinstance(out, Carrier):
+        into: Any = out
+        return into.copy_(result)
+    if result.requires_grad:
+        raise AutogradError(
+            "cannot write a tensor that requires grad into a NumPy array, which has no history; leave out= "
+            "(or += and the like) away, or call detach() first"
+        )
+    np.copyto(out, result.data)
+    return out
