@@ -11,6 +11,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError
+from shardwise.backend.kernels.choice import choose, fill, fill_rest
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 
@@ -168,14 +169,30 @@ class Where(Function):
     @staticmethod
     def forward(ctx: Context, condition: Array, a: Array, b: Array) -> Array:
         ctx.save(condition)
-        return np.where(condition, _weak(a, b), _weak(b, a))
+        return _chosen(condition, _weak(a, b), _weak(b, a))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (condition,) = ctx.saved
         zero = _weak(0.0, g)
-        da = np.where(condition, g, zero) if ctx.need[1] else None
-        return None, da, np.where(condition, zero, g) if ctx.need[2] else None
+        da = _chosen(condition, g, zero) if ctx.need[1] else None
+        return None, da, _chosen(condition, zero, g) if ctx.need[2] else None
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    """Return ``numpy.where(condition, a, b)``, whose branches processors cannot guess, without branches."""
+    if _is_wide_float(a):
+        if _is_wide_float(b):
+            return choose(a, b, condition)
+        if isinstance(b, (int, float)):
+            return fill_rest(a, condition, b)
+    elif isinstance(a, (int, float)) and _is_wide_float(b):
+        return fill(b, condition, a)
+    return np.where(condition, a, b)
+
+
+def _is_wide_float(x: Any) -> bool:
+    return type(x) is np.ndarray and x.dtype.char in "fd"
 
 
 def _weak(x: Any, other: Any) -> Any:

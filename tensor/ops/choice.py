@@ -6,6 +6,7 @@ that arrives is infinite or NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.choice import larger_share, within
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["Clip", "Fmax", "Fmin", "Maximum", "Minimum", "NanToNum"]
@@ -32,8 +34,9 @@ class Maximum(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        a, b = ctx.saved
-        return _share(ctx, g, a < b, a > b, np.equal(a, b))
+        a, b = (_as_array(x, g) for x in ctx.saved)
+        da = larger_share(g, a, b) if ctx.need[0] else None
+        return da, larger_share(g, b, a) if ctx.need[1] else None
 
 
 class Minimum(Function):
@@ -48,14 +51,14 @@ class Minimum(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        a, b = ctx.saved
-        return _share(ctx, g, a > b, a < b, np.equal(a, b))
+        a, b = (_as_array(x, g) for x in ctx.saved)
+        da = larger_share(g, b, a) if ctx.need[0] else None
+        return da, larger_share(g, a, b) if ctx.need[1] else None
 
 
-def _share(ctx: Context, g: Array, first_lost: Any, second_lost: Any, tie: Any) -> Gradients:
-    shared = np.where(tie, 0.5 * g, g)
-    da = np.where(first_lost, 0.0, shared) if ctx.need[0] else None
-    return da, np.where(second_lost, 0.0, shared) if ctx.need[1] else None
+def _as_array(x: Any, g: Array) -> Any:
+    """Return an array of one element for a number."""
+    return np.full_like(g, x, shape=()) if isinstance(x, (int, float)) else x
 
 
 class Fmax(Function):
@@ -112,6 +115,11 @@ class Clip(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         a, low, high = ctx.saved
         da = dlow = dhigh = None
+        if low is None and high is None:
+            return g, None, None
+        if _is_number(low) and _is_number(high):
+            low, high = -math.inf if low is None else low, math.inf if high is None else high
+            return within(g, a, low, high), None, None
         if ctx.need[0]:
             da = g
             if low is not None:
@@ -129,6 +137,10 @@ class Clip(Function):
                 above = np.logical_or(above, high < low)
             dhigh = np.where(above, g, 0.0)
         return da, dlow, dhigh
+
+
+def _is_number(bound: Any) -> bool:
+    return bound is None or isinstance(bound, (int, float))
 
 
 class NanToNum(Function):

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.rectifier import threshold_backward
+from shardwise.backend.kernels.smooth import sigmoid_backward, sigmoid_forward
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.scalar import weak
@@ -185,17 +187,15 @@ class Sigmoid(Function):
     signature = "*"
 
     @staticmethod
-    @_quiet  # exp overflows where the result is 0
     def forward(ctx: Context, a: Array) -> Array:
-        out = 1.0 / (1.0 + np.exp(-a))
+        out = sigmoid_forward(a)
         ctx.save(out)
         return out
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
-        out = conj(out)
-        return (g * out * (1.0 - out),)
+        return (sigmoid_backward(g, conj(out)),)
 
 
 class Logit(Function):
@@ -301,4 +301,4 @@ class Relu(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-        return (np.where(a <= 0, 0.0, g),)
+        return (threshold_backward(g, a, 0.0),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.smooth import tanh_backward
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 
@@ -55,8 +56,7 @@ class Tanh(Function):
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (out,) = ctx.saved
-        out = conj(out)
-        return (g * (1.0 - out * out),)
+        return (tanh_backward(g, conj(out)),)
 
 
 class Arcsinh(Function):

@@ -8,6 +8,12 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.likelihood import (
+    binary_cross_entropy_backward,
+    logistic_loss_backward,
+    logistic_loss_forward,
+    negative_product,
+)
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.elementary import Sigmoid
 from shardwise.tensor.ops.smooth import LogSigmoid
@@ -46,7 +52,7 @@ class BinaryCrossEntropy(Function):
         x, target = ctx.saved
         dx = dtarget = None
         if ctx.need[0]:
-            dx = g * (x - target) / np.maximum((1.0 - x) * x, 1e-12)
+            dx = binary_cross_entropy_backward(g, x, target)
         if ctx.need[1]:
             dtarget = g * (_bounded_log(1.0 - x) - _bounded_log(x))
         return dx, dtarget
@@ -62,7 +68,7 @@ class BinaryCrossEntropyWithLogits(Function):
     def forward(ctx: Context, x: Array, target: Array, pos_weight: Array | None) -> Array:
         ctx.save(x, target, pos_weight)
         if pos_weight is None:
-            return np.maximum(x, 0.0) - x * target + np.log1p(np.exp(-np.abs(x)))
+            return logistic_loss_forward(x, target)
         soft = np.log1p(np.exp(-np.abs(x))) + np.maximum(-x, 0.0)
         return (1.0 - target) * x + (1.0 + (pos_weight - 1.0) * target) * soft
 
@@ -70,7 +76,7 @@ class BinaryCrossEntropyWithLogits(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         x, target, pos_weight = ctx.saved
         if pos_weight is None:
-            dx = g * (Sigmoid.apply(x) - target) if ctx.need[0] else None
+            dx = logistic_loss_backward(g, x, target) if ctx.need[0] else None
             return dx, -g * x if ctx.need[1] else None, None
         dx = dtarget = dweight = None
         if ctx.need[0]:
@@ -103,7 +109,7 @@ class KlDivergence(Function):
     def backward(ctx: Context, g: Array) -> Gradients:
         x, target = ctx.saved
         t = np.exp(target) if ctx.log_target else target
-        dx = -g * t if ctx.need[0] else None
+        dx = negative_product(g, t) if ctx.need[0] else None
         if not ctx.need[1]:
             return dx, None
         if ctx.log_target:

@@ -8,6 +8,7 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.activation import erf
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["I0", "I1", "Digamma", "Erf", "Erfc", "Erfinv", "I0e", "I1e", "Lgamma", "Polygamma"]
@@ -23,7 +24,7 @@ class Erf(Function):
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
         ctx.save(a)
-        return special.erf(a)
+        return erf(a)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
