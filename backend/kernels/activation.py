@@ -69,7 +69,6 @@ def _gelu_tanh_backward(g: Array, x: Array) -> Array:
     return dx
 
 
-<<<<<<< Updated upstream
 erf = Kernel(_erf, f"{_FUSED}:erf", arrays=1, cuda=f"{_CUDA}:erf")
 gelu_forward = Kernel(_gelu_forward, f"{_FUSED}:gelu_forward", arrays=1, cuda=f"{_CUDA}:gelu_forward")
 gelu_backward = Kernel(_gelu_backward, f"{_FUSED}:gelu_backward", arrays=2, cuda=f"{_CUDA}:gelu_backward")
@@ -79,10 +78,3 @@ gelu_tanh_forward = Kernel(
 gelu_tanh_backward = Kernel(
     _gelu_tanh_backward, f"{_FUSED}:gelu_tanh_backward", arrays=2, cuda=f"{_CUDA}:gelu_tanh_backward"
 )
-=======
-erf = Kernel(_erf, f"{_FUSED}:erf", arrays=1, least=1 << 12)  # the formula is slow
-gelu_forward = Kernel(_gelu_forward, f"{_FUSED}:gelu_forward", arrays=1)
-gelu_backward = Kernel(_gelu_backward, f"{_FUSED}:gelu_backward", arrays=2)
-gelu_tanh_forward = Kernel(_gelu_tanh_forward, f"{_FUSED}:gelu_tanh_forward", arrays=1)
-gelu_tanh_backward = Kernel(_gelu_tanh_backward, f"{_FUSED}:gelu_tanh_backward", arrays=2)
->>>>>>> Stashed changes

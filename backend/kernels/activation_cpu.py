@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.function_cpu import erf as exact_erf
+from shardwise.backend.errors import ShapeError
+from shardwise.backend.kernels.contiguous import contiguous
 from shardwise.backend.kernels.jit import fused, read, write
-from shardwise.backend.kernels.math_cpu import erf as quick_erf
+from shardwise.backend.kernels.math_cpu import erf as erf_of
 from shardwise.backend.kernels.math_cpu import exp
-from shardwise.backend.kernels.pointwise import of_one, of_two
 
 __all__ = ["erf", "gelu_backward", "gelu_forward", "gelu_tanh_backward", "gelu_tanh_forward"]
 
@@ -23,29 +23,54 @@ _CUT, _TANH_CUT = 40.0, 10.0  # see the plain formulas
 
 
 def erf(x: Array) -> Array:
-    return of_one(_erf, x if x.dtype.kind == "f" else x.astype(np.float64))
+    x = contiguous(x)
+    if x.dtype.kind != "f":
+        x = x.astype(np.float64)
+    y = np.empty_like(x)
+    _erf(x.reshape(-1), y.reshape(-1))
+    return y
 
 
 def gelu_forward(x: Array) -> Array:
-    return of_one(_gelu_forward, x)
+    x = contiguous(x)
+    y = np.empty_like(x)
+    _gelu_forward(x.reshape(-1), y.reshape(-1))
+    return y
 
 
 def gelu_backward(g: Array, x: Array) -> Array:
-    return of_two("gelu_backward", _gelu_backward, g, x)
+    g, x = _paired("gelu_backward", g, x)
+    dx = np.empty_like(x)
+    _gelu_backward(g.reshape(-1), x.reshape(-1), dx.reshape(-1))
+    return dx
 
 
 def gelu_tanh_forward(x: Array) -> Array:
-    return of_one(_gelu_tanh_forward, x)
+    x = contiguous(x)
+    y = np.empty_like(x)
+    _gelu_tanh_forward(x.reshape(-1), y.reshape(-1))
+    return y
 
 
 def gelu_tanh_backward(g: Array, x: Array) -> Array:
-    return of_two("gelu_tanh_backward", _gelu_tanh_backward, g, x)
+    g, x = _paired("gelu_tanh_backward", g, x)
+    dx = np.empty_like(x)
+    _gelu_tanh_backward(g.reshape(-1), x.reshape(-1), dx.reshape(-1))
+    return dx
+
+
+def _paired(name: str, g: Array, x: Array) -> tuple[Array, Array]:
+    if g.shape != x.shape:
+        raise ShapeError(
+            f"{name}: the gradient has shape {g.shape}, and the input {x.shape}; wanted the same."
+        )
+    return contiguous(g), contiguous(x)
 
 
 @fused(lambda real: (read(real, 1), write(real, 1)))
 def _erf(x: Array, y: Array) -> None:
     for i in range(x.size):
-        y[i] = exact_erf(x[i])
+        y[i] = erf_of(x[i])
 
 
 @fused(lambda real: (read(real, 1), write(real, 1)))
@@ -54,7 +79,7 @@ def _gelu_forward(x: Array, y: Array) -> None:
     half, one, scale = real(0.5), real(1), real(_SQRT_HALF)
     for i in range(x.size):
         v = x[i]
-        y[i] = half * v * (one + quick_erf(v * scale))
+        y[i] = half * v * (one + erf_of(v * scale))
 
 
 @fused(lambda real: (read(real, 1), read(real, 1), write(real, 1)))
@@ -66,7 +91,7 @@ def _gelu_backward(g: Array, x: Array, dx: Array) -> None:
         v = x[i]
         v = low if v < low else v
         v = high if v > high else v
-        dx[i] = g[i] * (half * (one + quick_erf(v * scale)) + v * peak * exp(-half * v * v))
+        dx[i] = g[i] * (half * (one + erf_of(v * scale)) + v * peak * exp(-half * v * v))
 
 
 # The tanh form is x * sigmoid(2u), and with s = exp(-2|u|) everything it needs comes without

@@ -11,7 +11,6 @@ from shardwise.backend.kernels.activation import (
 )
 from shardwise.backend.kernels.attention import attention_backward, attention_forward
 from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
-from shardwise.backend.kernels.choice import fill, select
 from shardwise.backend.kernels.convolution import add_windows_, take_windows_
 from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
 from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
@@ -27,30 +26,11 @@ from shardwise.backend.kernels.pooling import (
     maximum_backward,
     maximum_forward,
 )
-from shardwise.backend.kernels.rectifier import (
-    elu_backward,
-    elu_forward,
-    leaky_relu_backward,
-    leaky_relu_forward,
-    relu_backward,
-    relu_forward,
-)
 from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
 from shardwise.backend.kernels.resampling import resample_backward, resample_forward
 from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
 from shardwise.backend.kernels.scan import running_sum
 from shardwise.backend.kernels.scatter import scatter_rows
-<<<<<<< Updated upstream
-=======
-from shardwise.backend.kernels.sigmoid import (
-    sigmoid_backward,
-    sigmoid_forward,
-    softplus_backward,
-    softplus_tail,
-    tanh_backward,
-)
-from shardwise.backend.kernels.silu import silu_backward, silu_forward
->>>>>>> Stashed changes
 from shardwise.backend.kernels.softmax import (
     log_softmax_backward,
     log_softmax_forward,
@@ -63,13 +43,6 @@ __all__ = ["KERNELS"]
 KERNELS = (
     *(take_windows_, add_windows_, depthwise_forward, depthwise_input, depthwise_weight),
     *(erf, gelu_forward, gelu_backward, gelu_tanh_forward, gelu_tanh_backward),
-<<<<<<< Updated upstream
-=======
-    *(silu_forward, silu_backward),
-    *(relu_forward, relu_backward, leaky_relu_forward, leaky_relu_backward, elu_forward, elu_backward),
-    *(sigmoid_forward, sigmoid_backward, tanh_backward, softplus_tail, softplus_backward),
-    *(select, fill),
->>>>>>> Stashed changes
     *(layer_norm_forward, layer_norm_backward, rms_norm_forward, rms_norm_backward),
     *(batch_norm_forward, batch_norm_backward, group_norm_forward, group_norm_backward),
     *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),

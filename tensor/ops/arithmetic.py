@@ -11,11 +11,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError
-<<<<<<< Updated upstream
 from shardwise.backend.kernels.choice import choose, fill, fill_rest
-=======
-from shardwise.backend.kernels.choice import where
->>>>>>> Stashed changes
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 
@@ -173,17 +169,12 @@ class Where(Function):
     @staticmethod
     def forward(ctx: Context, condition: Array, a: Array, b: Array) -> Array:
         ctx.save(condition)
-<<<<<<< Updated upstream
         return _chosen(condition, _weak(a, b), _weak(b, a))
-=======
-        return where(condition, _weak(a, b), _weak(b, a))
->>>>>>> Stashed changes
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (condition,) = ctx.saved
         zero = _weak(0.0, g)
-<<<<<<< Updated upstream
         da = _chosen(condition, g, zero) if ctx.need[1] else None
         return None, da, _chosen(condition, zero, g) if ctx.need[2] else None
 
@@ -202,10 +193,6 @@ def _chosen(condition: Any, a: Any, b: Any) -> Any:
 
 def _is_wide_float(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype.char in "fd"
-=======
-        da = where(condition, g, zero) if ctx.need[1] else None
-        return None, da, where(condition, zero, g) if ctx.need[2] else None
->>>>>>> Stashed changes
 
 
 def _weak(x: Any, other: Any) -> Any:

@@ -12,13 +12,8 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-<<<<<<< Updated upstream
 from shardwise.backend.kernels.rectifier import threshold_backward
 from shardwise.backend.kernels.smooth import sigmoid_backward, sigmoid_forward
-=======
-from shardwise.backend.kernels.rectifier import relu_backward, relu_forward
-from shardwise.backend.kernels.sigmoid import sigmoid_backward, sigmoid_forward
->>>>>>> Stashed changes
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.scalar import weak
@@ -301,13 +296,9 @@ class Relu(Function):
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
         ctx.save(a)
-        return relu_forward(a)
+        return np.maximum(a, 0)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (a,) = ctx.saved
-<<<<<<< Updated upstream
         return (threshold_backward(g, a, 0.0),)
-=======
-        return (relu_backward(g, a),)
->>>>>>> Stashed changes

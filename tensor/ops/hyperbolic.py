@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
-<<<<<<< Updated upstream
 from shardwise.backend.kernels.smooth import tanh_backward
-=======
-from shardwise.backend.kernels.sigmoid import tanh_backward
->>>>>>> Stashed changes
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 

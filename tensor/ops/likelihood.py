@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-<<<<<<< Updated upstream
 from shardwise.backend.kernels.likelihood import (
     binary_cross_entropy_backward,
     logistic_loss_backward,
     logistic_loss_forward,
     negative_product,
 )
-=======
-from shardwise.backend.kernels.sigmoid import softplus_tail
->>>>>>> Stashed changes
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.elementary import Sigmoid
 from shardwise.tensor.ops.smooth import LogSigmoid
@@ -72,13 +68,8 @@ class BinaryCrossEntropyWithLogits(Function):
     def forward(ctx: Context, x: Array, target: Array, pos_weight: Array | None) -> Array:
         ctx.save(x, target, pos_weight)
         if pos_weight is None:
-<<<<<<< Updated upstream
             return logistic_loss_forward(x, target)
         soft = np.log1p(np.exp(-np.abs(x))) + np.maximum(-x, 0.0)
-=======
-            return np.maximum(x, 0.0) - x * target + softplus_tail(x)
-        soft = softplus_tail(x) + np.maximum(-x, 0.0)
->>>>>>> Stashed changes
         return (1.0 - target) * x + (1.0 + (pos_weight - 1.0) * target) * soft
 
     @staticmethod

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from shardwise.backend.array import Array
-<<<<<<< Updated upstream
-=======
-from shardwise.backend.kernels.choice import where
->>>>>>> Stashed changes
 from shardwise.backend.kernels.rectifier import (
     elu_backward,
     elu_forward,
     leaky_relu_backward,
     leaky_relu_forward,
-<<<<<<< Updated upstream
     prelu_backward,
     prelu_forward,
     prelu_weight,
     threshold_backward,
     threshold_forward,
-=======
->>>>>>> Stashed changes
 )
 from shardwise.tensor.function import Context, Function, Gradients
 
@@ -51,22 +44,13 @@ class PRelu(Function):
     @staticmethod
     def forward(ctx: Context, x: Array, weight: Array) -> Array:
         ctx.save(x, weight)
-<<<<<<< Updated upstream
         return prelu_forward(x, weight)
-=======
-        return where(x > 0, x, weight * x)
->>>>>>> Stashed changes
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         x, weight = ctx.saved
-<<<<<<< Updated upstream
         dx = prelu_backward(g, x, weight) if ctx.need[0] else None
         return dx, prelu_weight(g, x) if ctx.need[1] else None
-=======
-        dx = where(x > 0, g, weight * g) if ctx.need[0] else None
-        return dx, where(x > 0, 0.0, x * g) if ctx.need[1] else None
->>>>>>> Stashed changes
 
 
 class Elu(Function):
@@ -99,17 +83,9 @@ class Threshold(Function):
     def forward(ctx: Context, x: Array, threshold: float, value: float) -> Array:
         ctx.threshold = threshold
         ctx.save(x)
-<<<<<<< Updated upstream
         return threshold_forward(x, threshold, value)
-=======
-        return where(x <= threshold, value, x)
->>>>>>> Stashed changes
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-<<<<<<< Updated upstream
         return (threshold_backward(g, x, ctx.threshold),)
-=======
-        return (where(x <= ctx.threshold, 0.0, g),)
->>>>>>> Stashed changes

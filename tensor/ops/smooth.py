@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.choice import where
-from shardwise.backend.kernels.sigmoid import softplus_backward, softplus_tail
 from shardwise.backend.kernels.silu import silu_backward, silu_forward
 from shardwise.backend.kernels.smooth import (
     log_sigmoid_backward,
@@ -50,13 +48,7 @@ class Softplus(Function):
     def forward(ctx: Context, x: Array, beta: float, threshold: float) -> Array:
         ctx.beta, ctx.threshold = beta, threshold
         ctx.save(x)
-<<<<<<< Updated upstream
         return softplus_forward(x, beta, threshold)
-=======
-        scaled = x * beta
-        soft = np.maximum(scaled, 0.0) + softplus_tail(scaled)
-        return where(scaled > threshold, x, soft * (1.0 / beta))
->>>>>>> Stashed changes
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
@@ -72,11 +64,7 @@ class LogSigmoid(Function):
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
         ctx.save(x)
-<<<<<<< Updated upstream
         return log_sigmoid_forward(x)
-=======
-        return np.minimum(x, 0.0) - softplus_tail(x)
->>>>>>> Stashed changes
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:

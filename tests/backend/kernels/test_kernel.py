@@ -216,21 +216,6 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "gelu_backward": (M, M),
     "gelu_tanh_forward": (M,),
     "gelu_tanh_backward": (M, M),
-<<<<<<< Updated upstream
-=======
-    "silu_forward": (M,),
-    "silu_backward": (M, M),
-    **{f"{name}_forward": (M,) for name in ("relu", "sigmoid")},
-    **{f"{name}_backward": (M, M) for name in ("relu", "sigmoid", "tanh")},
-    "leaky_relu_forward": (M, 0.1),
-    "leaky_relu_backward": (M, M, 0.1),
-    "elu_forward": (M, 1.0, 1.0, 1.0),
-    "elu_backward": (M, M, 1.0, 1.0, 1.0),
-    "softplus_tail": (M,),
-    "softplus_backward": (M, M, 1.0, 20.0),
-    "select": (M, M, M > 0),
-    "fill": (M, M > 0, 0.0, True),
->>>>>>> Stashed changes
     "layer_norm_forward": (M, V, None, 1e-5),
     "layer_norm_backward": (M, M, None, ROWS, ROWS, 1e-5),
     "rms_norm_forward": (M, V, 1e-5),
