@@ -37,6 +37,12 @@ from shardwise.backend.kernels.softmax import (
     softmax_backward,
     softmax_forward,
 )
+from shardwise.backend.kernels.weighted_loss import (
+    soft_cross_entropy_backward,
+    soft_cross_entropy_forward,
+    weighted_cross_entropy_backward,
+    weighted_cross_entropy_forward,
+)
 
 __all__ = ["KERNELS"]
 
@@ -55,6 +61,8 @@ KERNELS = (
     scatter_rows,
     *(gather_along, scatter_along),
     *(column_sum, sum_of_squares, running_sum),
+    *(weighted_cross_entropy_forward, weighted_cross_entropy_backward),
+    *(soft_cross_entropy_forward, soft_cross_entropy_backward),
     *POINTWISE_KERNELS,
 )
 """Each has its ``plain`` formula and its ``fused`` version; the optimizers' are in ``optimizer.UPDATES``."""

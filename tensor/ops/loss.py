@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend import special
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.weighted_loss import (
+    soft_cross_entropy_backward,
+    soft_cross_entropy_forward,
+    weighted_cross_entropy_backward,
+    weighted_cross_entropy_forward,
+)
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["CrossEntropy", "NegativeLikelihood", "SoftCrossEntropy", "WeightedCrossEntropy"]
@@ -32,23 +39,6 @@ class CrossEntropy(Function):
         return cross_entropy_backward(g, logits, target, logsumexp, ctx.ignore_index), None
 
 
-def _log_softmax(logits: Any) -> Any:
-    """Rows of log-probabilities, by a formula that may itself be differentiated."""
-    shifted = logits - np.amax(logits, axis=1, keepdims=True)
-    return shifted - np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-
-
-def _labels(target: Any, classes: int, ignore_index: int) -> tuple[Any, Any, Any]:
-    """Return which rows count, their labels (0 for the others), and where each label stands in its row.
-
-    All have two dims. A label that counts is at one place, and one that is ignored at none.
-    """
-    column = np.expand_dims(target, 1)
-    counted = column != ignore_index
-    label = np.where(counted, column, 0)
-    return counted, label, (np.arange(classes, like=target) == label) & counted
-
-
 class WeightedCrossEntropy(Function):
     """Per row, the cross-entropy with class weights and a smoothed label (Szegedy et al. 2016).
 
@@ -64,36 +54,18 @@ class WeightedCrossEntropy(Function):
     def forward(
         ctx: Context, logits: Array, target: Array, weight: Array | None, ignore_index: int, smoothing: float
     ) -> Array:
+        loss, logsumexp = weighted_cross_entropy_forward(logits, target, weight, ignore_index, smoothing)
         ctx.ignore_index, ctx.smoothing = ignore_index, smoothing
-        ctx.save(logits, target, weight)
-        classes = logits.shape[1]
-        counted, label, _ = _labels(target, classes, ignore_index)
-        losses = -_log_softmax(logits)
-        loss = np.take_along_axis(losses, label, axis=1) * (1.0 - smoothing)
-        if weight is not None:
-            loss = loss * np.take(weight, label, axis=0)
-        if smoothing:
-            every = losses if weight is None else losses * weight
-            loss = loss + np.sum(every, axis=1, keepdims=True) * (smoothing / classes)
-        return np.squeeze(np.where(counted, loss, 0.0), axis=1)
+        ctx.save(logits, target, weight, logsumexp)
+        return loss
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        logits, target, weight = ctx.saved
-        classes, smoothing = logits.shape[1], ctx.smoothing
-        counted, label, at_label = _labels(target, classes, ctx.ignore_index)
-        own: Any = 1.0 - smoothing
-        every: Any = smoothing / classes
-        total: Any = smoothing
-        if weight is not None:
-            own = np.take(weight, label, axis=0) * own
-            every = weight * every
-            total = np.sum(every)
-        slope = np.exp(_log_softmax(logits)) * (own + total)
-        slope = np.where(at_label, slope - own, slope)
-        if smoothing:
-            slope = slope - every
-        return np.where(counted, slope * np.expand_dims(g, 1), 0.0), None, None
+        logits, target, weight, logsumexp = ctx.saved
+        dlogits = weighted_cross_entropy_backward(
+            logits, g, target, weight, logsumexp, ctx.ignore_index, ctx.smoothing
+        )
+        return dlogits, None, None
 
 
 class SoftCrossEntropy(Function):
@@ -108,30 +80,27 @@ class SoftCrossEntropy(Function):
 
     @staticmethod
     def forward(ctx: Context, logits: Array, target: Array, weight: Array | None, smoothing: float) -> Array:
+        loss, logsumexp = soft_cross_entropy_forward(logits, target, weight, smoothing)
         ctx.smoothing = smoothing
-        ctx.save(logits, target, weight)
-        return -np.sum(_log_softmax(logits) * _smoothed(target, weight, smoothing), axis=1)
+        ctx.save(logits, target, weight, logsumexp)
+        return loss
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        logits, target, weight = ctx.saved
-        column = np.expand_dims(g, 1)
-        log_probability = _log_softmax(logits)
+        logits, target, weight, logsumexp = ctx.saved
         dlogits = dtarget = None
         if ctx.need[0]:
-            share = _smoothed(target, weight, ctx.smoothing)
-            total = np.sum(share, axis=1, keepdims=True)
-            dlogits = (np.exp(log_probability) * total - share) * column
+            dlogits = soft_cross_entropy_backward(logits, g, target, weight, logsumexp, ctx.smoothing)
         if ctx.need[1]:
-            dtarget = log_probability * column * (ctx.smoothing - 1.0)
+            dtarget = _log_softmax(logits) * np.expand_dims(g, 1) * (ctx.smoothing - 1.0)
             dtarget = dtarget if weight is None else dtarget * weight
         return dlogits, dtarget, None
 
 
-def _smoothed(target: Any, weight: Any, smoothing: float) -> Any:
-    if smoothing:
-        target = target * (1.0 - smoothing) + smoothing / target.shape[1]
-    return target if weight is None else target * weight
+def _log_softmax(logits: Any) -> Any:
+    """Rows of log-probabilities, by a formula that may itself be differentiated."""
+    shifted = logits - np.amax(logits, axis=1, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
 
 
 class NegativeLikelihood(Function):
@@ -145,19 +114,26 @@ class NegativeLikelihood(Function):
 
     @staticmethod
     def forward(ctx: Context, x: Array, target: Array, weight: Array | None, ignore_index: int) -> Array:
-        ctx.ignore_index, ctx.classes = ignore_index, x.shape[1]
+        ctx.ignore_index, ctx.shape = ignore_index, x.shape
         ctx.save(target, weight)
-        counted, label, _ = _labels(target, x.shape[1], ignore_index)
-        loss = -np.take_along_axis(x, label, axis=1)
+        counted, label = _labels(target, ignore_index)
+        loss = -np.squeeze(np.take_along_axis(x, np.expand_dims(label, 1), axis=1), axis=1)
         if weight is not None:
             loss = loss * np.take(weight, label, axis=0)
-        return np.squeeze(np.where(counted, loss, 0.0), axis=1)
+        return np.where(counted, loss, 0.0)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         target, weight = ctx.saved
-        _, label, at_label = _labels(target, ctx.classes, ctx.ignore_index)
-        slope = -np.expand_dims(g, 1)
+        counted, label = _labels(target, ctx.ignore_index)
+        slope = -g
         if weight is not None:
             slope = slope * np.take(weight, label, axis=0)
-        return np.where(at_label, slope, 0.0), None, None
+        place = (np.arange(ctx.shape[0], like=target), label)
+        return special.scatter_add(ctx.shape, place, np.where(counted, slope, 0.0)), None, None
+
+
+def _labels(target: Any, ignore_index: int) -> tuple[Any, Any]:
+    """Return which rows count, and their labels, 0 for the others."""
+    counted = target != ignore_index
+    return counted, np.where(counted, target, 0)

@@ -209,6 +209,7 @@ def of_elements(kernel: Kernel[..., object]) -> tuple[object, ...]:
 M, V, H = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.ones((1, 4, 2), np.float32)
 LABELS, ROWS = np.array([0, 2]), np.ones(2, np.float32)
 PAIRS = ((range(2),),)
+L, L_LABELS, L_ROWS = np.ones((33, 65), np.float32), np.arange(33), np.ones(33, np.float32)
 ARGUMENTS: dict[str, tuple[object, ...]] = {
     **{kernel.name: of_elements(kernel) for kernel in POINTWISE_KERNELS},
     "erf": (M,),
@@ -234,6 +235,10 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "attention_backward": (H, H, H, H, None, None, H, None, None, 0.5, True),
     "cross_entropy_forward": (M, LABELS, -1),
     "cross_entropy_backward": (ROWS, M, LABELS, None, -1),
+    "weighted_cross_entropy_forward": (L, L_LABELS, None, -1, 0.1),
+    "weighted_cross_entropy_backward": (L, L_ROWS, L_LABELS, None, None, -1, 0.1),
+    "soft_cross_entropy_forward": (L, L, L[0], 0.1),
+    "soft_cross_entropy_backward": (L, L_ROWS, L, L[0], None, 0.1),
     "dropout_forward": (M, 0.5, 1, 2, 3),
     "dropout_backward": (M, M > 0, 0.5),
     "embedding_backward": (M, LABELS, 5),
