@@ -1,6 +1,7 @@
 """Floor 3: modules, layers, their functional forms, initialisation, clipping."""
 
 from shardwise.nn import functional, init
+from shardwise.nn import tool as utils
 from shardwise.nn.clip import clip_grad_norm_, clip_grad_value_
 from shardwise.nn.container import ModuleList, Sequential
 from shardwise.nn.layers.activation import (
@@ -315,5 +316,6 @@ __all__ = [
     "skip_init",
     "unpack_sequence",
     "unpad_sequence",
+    "utils",
     "vector_to_parameters",
 ]
