@@ -36,7 +36,7 @@ def _roots(
         if gradient is None:
             if output.data.size != 1:
                 raise AutogradError(
-                    f"backward of a tensor of shape {output.data.shape}: only a scalar has an implied "
+                    f"backward of {_described(output)}: only a scalar has an implied "
                     "gradient of 1. Pass gradient=, or reduce with sum() or mean() first."
                 )
             gradient = output.wrap(np.ones_like(output.data))
@@ -54,6 +54,11 @@ def _roots(
         else:
             roots.append((*_where(output), array))
     return roots
+
+
+def _described(output: Any) -> str:
+    made = "" if output.node is None else f", a result of {output.node},"
+    return f"a tensor of shape {output.data.shape}{made}".rstrip(",")
 
 
 def backward(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from shardwise.backend.errors import AnomalyError, DeviceError, ShapeError, ShardwiseError
+from shardwise.backend.errors import AnomalyError, DeviceError, DTypeError, ShapeError, ShardwiseError
 from shardwise.backend.select import backend_of
 from shardwise.backend.source import source_line
 from shardwise.tensor.function import Function
@@ -34,10 +34,26 @@ def explained(function: type[Function], arrays: Sequence[Any], error: Exception)
             f"{function.__name__} cannot take inputs on different devices ({', '.join(devices)}); "
             "move them to one with to()"
         )
-    if isinstance(error, ValueError) and ("shape" in str(error) or "dimension" in str(error)):
+    why = str(error).strip()
+    if isinstance(error, ValueError) and ("shape" in why or "dimension" in why):
         shapes = ", ".join(str(getattr(array, "shape", array)) for array in arrays)
-        return ShapeError(f"{function.__name__} cannot take inputs of shapes {shapes}: {error}")
+        fix = _BROADCAST if "broadcast" in why else ""
+        return ShapeError(f"{function.__name__} cannot take inputs of shapes {shapes}: {why}{fix}")
+    if isinstance(error, TypeError) and why.startswith(_REFUSALS):
+        kinds = ", ".join(str(getattr(array, "dtype", type(array).__name__)) for array in arrays)
+        return DTypeError(
+            f"{function.__name__} cannot take inputs of dtypes {kinds}: {why.rstrip('.')}. "
+            "Cast with astype(), or use an op for these"
+        )
     return None
+
+
+_BROADCAST = (
+    ". Sizes must be equal or 1, counted from the last dim; put dims of size 1 where they are missing, with "
+    "unsqueeze() or reshape()"
+)
+_REFUSALS = ("ufunc ", "numpy boolean ", "The numpy boolean ", "unsupported operand type")
+"""How NumPy's and Python's messages begin when an operation lacks a version for some dtypes."""
 
 
 def check_finite(function: type[Function], outs: Sequence[Any], arrays: Sequence[Any]) -> None:

@@ -192,9 +192,10 @@ class GraphTask:
             self._differentiate(node, grads, targets, node.need)
         else:
             need = tuple([target is not None for target in targets])
+            need = node.need if need == node.need else need  # told apart by identity
             if True in need:
                 self._differentiate(node, grads, targets, need)
-            if self.park is not None and need != node.need:
+            if self.park is not None and need is not node.need:
                 self.park.append((node, grads))
                 return
         if node.saved and not self._keep:
@@ -216,10 +217,12 @@ class GraphTask:
             or self._sinks
             or saved is not node.saved
             or first.itemsize == 2
-            or need != node.need
+            or need is not node.need
         ):
             ctx, grads = self._context(node, grads, saved, need)
-        results = node._function.backward(ctx, *grads)
+        results: Any = node._function.backward(ctx, *grads)
+        if type(results) is not tuple and not isinstance(results, list):
+            results = (results,)  # PyTorch lets ops of one input return their gradient as it is
         if len(results) != len(targets):
             raise AutogradError(
                 f"backward of {node} returned {len(results)} gradients for {len(targets)} inputs; "

@@ -139,6 +139,6 @@ class _Recomputing:
                 f"recompute() ran other operations the second time: number {at} was {was} and is now {now}. "
                 "The function must not depend on anything that changes between forward and backward."
             )
-        for node in harvest.nodes:
-            check_versions(node)
+        for node, saved in zip(harvest.nodes, harvest.saved, strict=True):
+            check_versions(node, saved or ())
         self._waiting = {i: saved for i, saved in enumerate(harvest.saved) if saved}

@@ -100,24 +100,25 @@ def saved_arrays(node: Node) -> tuple[Any, ...]:
     """Return what a node saved, after checking that nobody has written into it."""
     if node.saved is None:
         raise AutogradError(
-            f"cannot run backward through {node} again: its saved arrays were freed by the "
-            "first backward. Pass retain_graph=True to the first call."
+            f"cannot run backward through {node} again, whose result has shape {node._shape}: its saved "
+            "arrays were freed by the first backward. Pass retain_graph=True to the first call."
         )
     if type(node.saved) is not tuple:
         kept: tuple[Any, ...] = node.saved.unpack()
         return kept
-    check_versions(node)
+    check_versions(node, node.saved)
     return node.saved
 
 
-def check_versions(node: Node) -> None:
-    """Raise AutogradError if somebody has written into what a node saved."""
-    for version, origin in zip(node._versions, node._origins, strict=True):
+def check_versions(node: Node, saved: tuple[Any, ...]) -> None:
+    """Raise AutogradError if somebody has written into `saved`, the arrays of a node."""
+    for at, (version, origin) in enumerate(zip(node._versions, node._origins, strict=True)):
         if version is not None and version[0].count != version[1]:
             assert origin is not None
             what = f"input {origin}" if origin >= 0 else f"output {-1 - origin}"
+            shape = getattr(saved[at], "shape", ())
             raise AutogradError(
-                f"{what} of {node} was written in place after it was saved for backward "
+                f"{what} of {node}, of shape {shape}, was written in place after it was saved for backward "
                 f"(version {version[0].count}, saved at {version[1]}). Use the out-of-place form, "
                 "or clone() it first."
             )

@@ -160,12 +160,12 @@ class Tensor(
                 raise
             raise better from error
         if type(result) is tuple:
-            outs = tuple([Tensor(_as_array(out, ctx)) for out in result])
+            outs = tuple([Tensor(_as_array(out, ctx, function)) for out in result])
             if tracked:
                 record_many(ctx, function, args, (x, y) if count == 2 else (x,), outs)
             return outs
         out = _new(Tensor)
-        out.data = result if type(result) is np.ndarray else _as_array(result, ctx)
+        out.data = result if type(result) is np.ndarray else _as_array(result, ctx, function)
         if tracked:
             record(ctx, function, args, (x, y) if count == 2 else (x,), out)
         return out
@@ -289,7 +289,7 @@ def _apply(function: type[Function], args: tuple[Any, ...], params: dict[str, An
             raise
         raise better from error
     many = type(result) is tuple
-    outs = tuple([Tensor(_as_array(out, ctx)) for out in (result if many else (result,))])
+    outs = tuple([Tensor(_as_array(out, ctx, function)) for out in (result if many else (result,))])
     if mode.anomaly:
         check_finite(function, [out.data for out in outs], arrays)
     if isinstance(ctx, Node):
@@ -312,12 +312,19 @@ def _tell_apart(args: tuple[Any, ...], arrays: list[Any]) -> None:
             arrays[i] = arrays[i][...]
 
 
-def _as_array(out: Any, ctx: Context) -> Any:
+def _as_array(out: Any, ctx: Context, function: type[Function]) -> Any:
     """Undo NumPy's habit of giving scalars for results without dims, in what was saved as well."""
-    if not isinstance(out, np.generic):
-        if isinstance(out, Tensor):  # it was computed with, but not differentiated
-            raise DTypeError("an op got a tensor where it takes a number or an option; pass x.item() there")
-        return out
-    array = np.asarray(out)
-    ctx.saved = tuple([array if saved is out else saved for saved in ctx.saved])
-    return array
+    if isinstance(out, np.generic):
+        array = np.asarray(out)
+        ctx.saved = tuple([array if saved is out else saved for saved in ctx.saved])
+        return array
+    if isinstance(out, Tensor):  # it was computed with, but not differentiated
+        raise DTypeError(
+            f"{function.__name__} got a tensor where it takes a number or an option; pass x.item() there"
+        )
+    if not hasattr(out, "dtype"):
+        raise DTypeError(
+            f"forward of {function.__name__} returned a {type(out).__name__}; return an array, or a tuple of "
+            "arrays"
+        )
+    return out

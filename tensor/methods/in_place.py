@@ -63,15 +63,17 @@ class InPlace(Carrier):
             return False
         if self.node is None and self.requires_grad:
             raise AutogradError(
-                f"cannot write in place ({name}) into a leaf that requires grad. Write under "
-                "no_grad(), or use the out-of-place form."
+                f"cannot write in place ({name}) into a leaf of shape {self.data.shape} that requires grad. "
+                "Write under no_grad(), or use the out-of-place form."
             )
         # The write would be on the tape of this tensor alone, and the others would lose its gradient.
         if self._shared():
-            what = "view of another tensor" if self._view else "tensor with views"
+            what, instead = "tensor with views", ""
+            if self._view:
+                what, instead = "view of another tensor", "Write x[i] = x[i] + y in place of x[i] += y; else "
             raise AutogradError(
-                f"cannot write in place ({name}) into a {what} on the tape. clone() it first, or drop "
-                "the others that look at its memory."
+                f"cannot write in place ({name}) into a {what} on the tape, of shape {self.data.shape}. "
+                f"{instead}clone() it first, or drop the others that look at its memory."
             )
         return True
 

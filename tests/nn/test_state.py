@@ -113,7 +113,7 @@ def test_loading_between_forward_and_backward_is_caught() -> None:
     x = sw.ones(1, 2, requires_grad=True)
     loss = linear(x).sum()
     linear.load_state_dict(linear.state_dict())
-    with pytest.raises(sw.errors.AutogradError, match=r"input 1 of Linear was written in place"):
+    with pytest.raises(sw.errors.AutogradError, match=r"input 1 of Linear, .* was written in place"):
         loss.backward()
 
 

@@ -145,10 +145,10 @@ def test_assignment_goes_on_the_tape() -> None:
     y = x * 2.0
     square = y * y
     y[0] = 0.0
-    with pytest.raises(AutogradError, match="input 0 of Mul was written in place after it was saved"):
+    with pytest.raises(AutogradError, match=r"input 0 of Mul, .* was written in place after it was saved"):
         square.sum().backward()
     with pytest.raises(
-        AutogradError, match=r"cannot write in place \(assignment by index\) into a leaf that"
+        AutogradError, match=r"cannot write in place \(assignment by index\) into a leaf of shape"
     ):
         x[0] = 1.0
     with sw.no_grad():

@@ -49,14 +49,15 @@ def test_a_needed_value_that_was_overwritten_is_an_error() -> None:
     y = x.exp()
     y.add_(1.0)
     with pytest.raises(
-        AutogradError, match=r"output 0 of Exp was written in place after it was saved.*clone\(\)"
+        AutogradError,
+        match=r"output 0 of Exp, of shape \(2,\), was written in place after it was saved.*clone\(\)",
     ):
         y.sum().backward()
     w = sw.tensor([1.0], requires_grad=True)
     z = w * w
     with sw.no_grad():
         w.add_(1.0)
-    with pytest.raises(AutogradError, match="input 0 of Mul was written in place"):
+    with pytest.raises(AutogradError, match=r"input 0 of Mul, .* was written in place"):
         z.backward()
 
 
@@ -66,7 +67,7 @@ def test_a_write_through_a_view_is_seen() -> None:
     y = h.exp()
     with sw.no_grad():
         y.reshape(4).fill_(0.0)
-    with pytest.raises(AutogradError, match="output 0 of Exp was written in place"):
+    with pytest.raises(AutogradError, match=r"output 0 of Exp, of shape \(2, 2\), was written in place"):
         y.sum().backward()
 
 
@@ -81,7 +82,9 @@ def test_an_unneeded_value_may_be_overwritten() -> None:
 
 def test_leaves_views_and_bases_are_refused() -> None:
     x = sw.tensor([1.0, 2.0], requires_grad=True)
-    with pytest.raises(AutogradError, match=r"cannot write in place \(Add\) into a leaf that requires grad"):
+    with pytest.raises(
+        AutogradError, match=r"cannot write in place \(Add\) into a leaf of shape \(2,\) that requires grad"
+    ):
         x.add_(1.0)
     y = x * 2.0
     view = y[:1]
@@ -105,8 +108,8 @@ def test_a_gradient_is_not_lost_to_others_that_look_at_the_memory() -> None:
     view = base[:2]  # made before anything was on the tape
     with pytest.raises(
         AutogradError,
-        match=r"cannot write in place \(Add\) into a view of another tensor on the tape. clone\(\) it "
-        "first, or drop the others that look at its memory",
+        match=r"cannot write in place \(Add\) into a view of another tensor on the tape, of shape "
+        r"\(2,\). Write x\[i\] = x\[i\] \+ y in place of x\[i\] \+= y; else clone\(\) it first, or drop",
     ):
         view.add_(w[:2])
     with pytest.raises(AutogradError, match=r"\(copy_\) into a tensor with views on the tape"):

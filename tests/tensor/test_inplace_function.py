@@ -102,7 +102,9 @@ def test_ops_keep_what_they_save_before_it_is_overwritten() -> None:
     y = x * 1.0
     z = y.sin()
     y.sin_()
-    with pytest.raises(AutogradError, match=r"^input 0 of Sin was written in place after it was saved"):
+    with pytest.raises(
+        AutogradError, match=r"^input 0 of Sin, of shape \(2,\), was written in place after it was saved"
+    ):
         z.sum().backward()
 
 
@@ -121,7 +123,9 @@ def test_ops_keep_what_they_save_under_recompute(name: str) -> None:
 
 def test_leaves_and_views_are_refused() -> None:
     x = sw.tensor([1.0, 2.0], requires_grad=True)
-    with pytest.raises(AutogradError, match=r"^cannot write in place \(Exp\) into a leaf that requires grad"):
+    with pytest.raises(
+        AutogradError, match=r"^cannot write in place \(Exp\) into a leaf of shape \(2,\) that requires grad"
+    ):
         x.exp_()
     y = x * 1.0
     part = y[:1]

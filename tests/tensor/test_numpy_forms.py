@@ -130,4 +130,6 @@ def test_options_are_no_tensors() -> None:
     x = sw.ones(2)
     with pytest.raises(DTypeError) as caught:
         np.isclose(x, x, rtol=x)
-    assert str(caught.value) == "an op got a tensor where it takes a number or an option; pass x.item() there"
+    assert (
+        str(caught.value) == "IsClose got a tensor where it takes a number or an option; pass x.item() there"
+    )

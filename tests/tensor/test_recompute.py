@@ -172,5 +172,5 @@ def test_a_write_into_what_was_saved_is_found() -> None:
 
     x = make(3)
     for run in (block, lambda x: sw.recompute(block, x)):
-        with pytest.raises(AutogradError, match="input 0 of Sin was written in place"):
+        with pytest.raises(AutogradError, match=r"input 0 of Sin, .* was written in place"):
             run(x).sum().backward()

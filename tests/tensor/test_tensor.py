@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -88,8 +89,30 @@ def test_reshape_errors() -> None:
 
 
 def test_shapes_that_do_not_broadcast_are_named() -> None:
-    with pytest.raises(ShapeError, match=r"Add cannot take inputs of shapes \(2,\), \(3,\)"):
+    with pytest.raises(ShapeError) as caught:
         sw.zeros(2) + sw.zeros(3)
+    assert str(caught.value) == (
+        "Add cannot take inputs of shapes (2,), (3,): operands could not be broadcast together with shapes "
+        "(2,) (3,). Sizes must be equal or 1, counted from the last dim; put dims of size 1 where they are "
+        "missing, with unsqueeze() or reshape()"
+    )
+    with pytest.raises(DTypeError) as refused:
+        sw.tensor([True]) - sw.tensor([False])
+    assert str(refused.value).startswith(
+        "Sub cannot take inputs of dtypes bool, bool: numpy boolean subtract"
+    )
+    assert str(refused.value).endswith("Cast with astype(), or use an op for these")
+
+    class Listed(sw.Function):
+        signature = "*"
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return [x]
+
+    with pytest.raises(DTypeError) as listed:
+        Listed.apply(sw.zeros(2))
+    assert str(listed.value) == "forward of Listed returned a list; return an array, or a tuple of arrays"
     with pytest.raises(ShapeError, match=r"matmul: cannot multiply shapes \(2, 3\) and \(2, 3\)"):
         sw.zeros(2, 3) @ sw.zeros(2, 3)
     with pytest.raises(ShapeError, match=r"linear: the last dim of input must be 4"):
