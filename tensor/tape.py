@@ -14,7 +14,7 @@ from shardwise.tensor.mode import Mode
 
 __all__ = [
     "Leaf", "Node", "Target", "Version", "annotate", "check_versions", "edges_of", "record", "record_many",
-    "saved_arrays",
+    "saved_arrays", "trace_saved",
 ]  # fmt: skip
 
 _order = itertools.count()  # newer nodes have higher numbers, in every thread
@@ -124,7 +124,7 @@ def check_versions(node: Node, saved: tuple[Any, ...]) -> None:
             )
 
 
-def record(node: Node, function: type[Function], args: tuple[Any, ...], arrays: Any, out: Any) -> None:
+def record(node: Node, function: type[Function], args: tuple[Any, ...], out: Any) -> None:
     """Put an op with one output on the tape.
 
     Parameters
@@ -133,10 +133,10 @@ def record(node: Node, function: type[Function], args: tuple[Any, ...], arrays: 
         The context of the forward.
     args : tuple
         The inputs as given: tensors, arrays, scalars.
-    arrays : sequence
-        The same, with tensors replaced by their arrays.
     out : Tensor
         The output, which becomes tracked if its dtype is inexact.
+
+    What the node saved is for `trace_saved` to say.
     """
     node._function = function
     node._order = next(_order)
@@ -172,8 +172,6 @@ def record(node: Node, function: type[Function], args: tuple[Any, ...], arrays: 
     if dtype.kind in "fcV":  # V: bfloat16
         out.requires_grad = True
         out.node = node
-    if node.saved:
-        _trace_saved(node, args, arrays, (out,))
 
 
 def _indices(args: tuple[Any, ...]) -> tuple[int, ...]:
@@ -192,16 +190,14 @@ def record_many(
 ) -> None:
     """Put an op with several outputs on the tape; see `record`."""
     first, *rest = outs
-    saved, node.saved = node.saved, ()
-    record(node, function, args, arrays, first)
-    node.saved = saved
+    record(node, function, args, first)
     for index, out in enumerate(rest, 1):
         dtype = out.data.dtype
         node._more += ((out.data.shape, dtype),)
         if dtype.kind in "fcV":
             out.requires_grad, out.node, out.index = True, node, index
-    if saved:
-        _trace_saved(node, args, arrays, outs)
+    if node.saved:
+        trace_saved(node, args, arrays, outs)
 
 
 def annotate(node: Node, mode: Mode) -> None:
@@ -212,7 +208,7 @@ def annotate(node: Node, mode: Mode) -> None:
         mode.saver.pack(node)
 
 
-def _trace_saved(node: Node, args: tuple[Any, ...], arrays: Any, outs: tuple[Any, ...]) -> None:
+def trace_saved(node: Node, args: tuple[Any, ...], arrays: Any, outs: tuple[Any, ...]) -> None:
     """Find where each saved array came from, and note the version of its memory."""
     origins: list[int | None] = []
     versions: list[tuple[Version, int] | None] = []

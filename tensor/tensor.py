@@ -40,14 +40,14 @@ from shardwise.tensor.methods.triangle import Triangle
 from shardwise.tensor.methods.trigonometry import Trigonometry
 from shardwise.tensor.mode import Mode, current_mode
 from shardwise.tensor.narrow import forward_wide, is_narrow
-from shardwise.tensor.tape import Node, annotate, record, record_many
+from shardwise.tensor.tape import Node, annotate, record, record_many, trace_saved
 
 __all__ = ["Tensor"]
 
 
 _new = object.__new__  # what is made here needs no checks, and __init__ costs a call
 _NO_NEED = ((), (False,), (False, False))
-_NEEDS = (((False, False), (False, True)), ((True, False), (True, True)))  # shared, to spare the collector
+_ONE, _FIRST, _SECOND, _BOTH = (True,), (True, False), (False, True), (True, True)
 _NOT_ARRAYS = frozenset({list, tuple, int, float, complex, bool, str})
 
 
@@ -116,8 +116,8 @@ class Tensor(
 
     # ---- the door
 
-    @classmethod
-    def __apply__(cls, function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    @staticmethod
+    def __apply__(function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         mode = current_mode()
         count = len(args)
         if params or count > 2 or mode.watched:
@@ -137,17 +137,20 @@ class Tensor(
                     return _apply(function, args, params, mode)
             else:
                 y, needs_b = b, False
-            need: tuple[bool, ...] = _NEEDS[needs_a][needs_b]
             tracked = (needs_a or needs_b) and mode.grad
         else:
-            need = (needs_a,)
             tracked = needs_a and mode.grad
         if narrow or function.view:
             return _apply(function, args, params, mode)
         ctx: Any
         if tracked:
             ctx = _new(Node)
-            ctx.need = need
+            if count == 1:
+                ctx.need = _ONE
+            elif needs_b:
+                ctx.need = _BOTH if needs_a else _SECOND
+            else:
+                ctx.need = _FIRST
         else:
             ctx = _new(Context)
             ctx.need = _NO_NEED[count]
@@ -167,7 +170,9 @@ class Tensor(
         out = _new(Tensor)
         out.data = result if type(result) is np.ndarray else _as_array(result, ctx, function)
         if tracked:
-            record(ctx, function, args, (x, y) if count == 2 else (x,), out)
+            record(ctx, function, args, out)
+            if ctx.saved:
+                trace_saved(ctx, args, (x, y) if count == 2 else (x,), (out,))
         return out
 
     def wrap(self, array: Array) -> Tensor:
