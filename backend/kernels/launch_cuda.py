@@ -19,9 +19,22 @@ from shardwise.backend.kernels.device_source import DeviceSource
 from shardwise.backend.kernels.unavailable import FusedUnavailableError
 
 __all__ = [
-    "Argument", "Launcher", "check_same_shape", "columns", "contiguous", "device_table", "each", "empty",
-    "integers", "matrix", "parts", "rows", "wide", "zeros",
-]  # fmt: skip
+    "Argument",
+    "DeviceTables",
+    "Launcher",
+    "check_same_shape",
+    "columns",
+    "contiguous",
+    "device_table",
+    "each",
+    "empty",
+    "integers",
+    "matrix",
+    "parts",
+    "rows",
+    "wide",
+    "zeros",
+]
 
 Argument = Array | np.generic | int | float | None
 Sizes = tuple[int, ...]
@@ -179,15 +192,27 @@ def wide(dtype: DTypeLike) -> np.dtype[np.generic]:
     return np.dtype(np.float64 if np.dtype(dtype) == np.float64 else np.float32)
 
 
-@functools.lru_cache(maxsize=1024)
-def _table(device: int, values: tuple[int, ...]) -> Array:
-    import cupy
+class DeviceTables:
+    """Tables of integers in the memory of devices; those that were asked for before are kept."""
 
-    table: Array = cupy.asarray(np.array(values, np.int64))
-    cupy.cuda.get_current_stream().synchronize()  # kernels on other streams will read it too
-    return table
+    def __init__(self, most: int = 1024) -> None:
+        self._made = functools.lru_cache(most)(self._make)
+
+    def __call__(self, like: Array, values: tuple[int, ...]) -> Array:
+        """These integers, as an int64 array on the device of `like`."""
+        return self._made(like.device.id, values)  # type: ignore[attr-defined]  # CuPy's; NumPy's stub has no id
+
+    def forget(self) -> None:
+        """Let go of them all."""
+        self._made.cache_clear()
+
+    @staticmethod
+    def _make(device: int, values: tuple[int, ...]) -> Array:
+        import cupy
+
+        table: Array = cupy.asarray(np.array(values, np.int64))
+        cupy.cuda.get_current_stream().synchronize()  # kernels on other streams will read it too
+        return table
 
 
-def device_table(like: Array, values: tuple[int, ...]) -> Array:
-    """These integers in the memory of `like`'s device; those that were asked for before are kept."""
-    return _table(like.device.id, values)  # type: ignore[attr-defined]  # CuPy's; NumPy's stub has no id
+device_table = DeviceTables()

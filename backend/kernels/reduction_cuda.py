@@ -61,6 +61,9 @@ def add_parts(sums: Array, step: int, first: int, factor: float, many: int, dtyp
     array, shape (many,)
     """
     total = empty(sums, (many,), dtype)
-    sizes = (-(-many // 32),), (32, 32)
-    launch("add_parts", dtype, sizes, sums, step, first, factor, total, sums.shape[0], many)
+    count, lanes = sums.shape[0], 1
+    while lanes < 32 and lanes < count:
+        lanes *= 2
+    sizes = (-(-many // 32),), (32, lanes)
+    launch("add_parts", dtype, sizes, sums, step, first, factor, total, count, many)
     return total

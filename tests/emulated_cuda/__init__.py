@@ -1,0 +1,24 @@
+"""A GPU that is not there: CuPy's interface over NumPy, which runs CUDA code as C++ on the CPU.
+
+``install`` puts it in the place of CuPy. Launches are held against the kernel's declaration, argument by
+argument, and then run on the CPU if there is a C++ compiler. What that shows: results, and that threads
+wait for each other where they have to. What it does not: anything about speed, or about CuPy itself.
+"""
+
+from emulated_cuda.compiler import compiled, find_compiler
+from emulated_cuda.cupy import DeviceArray, Launch, install, launches, to_device, to_host
+from emulated_cuda.declaration import Declaration, Parameter, declarations
+
+__all__ = [
+    "Declaration",
+    "DeviceArray",
+    "Launch",
+    "Parameter",
+    "compiled",
+    "declarations",
+    "find_compiler",
+    "install",
+    "launches",
+    "to_device",
+    "to_host",
+]
