@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from shardwise.backend.errors import AutogradError
+from shardwise.backend.errors import AutogradError, DTypeError
+from shardwise.backend.select import BACKENDS
 from shardwise.tensor.methods.carrier import Carrier
 from shardwise.tensor.ops import (
     arithmetic,
     bitwise,
     choice,
     circular,
+    combination,
     comparison,
     elementary,
     hyperbolic,
     matmul,
     part,
     power,
+    product,
     rounding,
 )
 
@@ -114,17 +118,72 @@ UFUNCS: dict[Any, Any] = {
     np.matmul: matmul.MatMul,
 }
 
+COMPOSED: dict[Any, Callable[..., Any]] = {
+    np.divmod: lambda a, b: (arithmetic.FloorDiv.apply(a, b), arithmetic.Remainder.apply(a, b)),
+    np.modf: lambda x: (arithmetic.Fmod.apply(x, 1.0), rounding.Trunc.apply(x)),
+    np.ldexp: combination.Ldexp.apply,
+}
+if hasattr(np, "vecdot"):
+    COMPOSED[np.vecdot] = product.vecdot
+if hasattr(np, "matvec"):  # NumPy 2.2
+    COMPOSED[np.matvec] = lambda a, v: np.matmul(a, v[..., None])[..., 0]
+    COMPOSED[np.vecmat] = lambda v, a: np.matmul(np.conjugate(v)[..., None, :], a)[..., 0, :]
+
+
+_REDUCTIONS: dict[Any, Any] = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
+_RUNNING: dict[Any, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
+
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a NumPy ufunc on tensors; NotImplemented for those without a `Function`."""
-    if ufunc is np.divmod and method == "__call__" and not kwargs:
-        return arithmetic.FloorDiv.apply(*inputs), arithmetic.Remainder.apply(*inputs)
-    function = UFUNCS.get(ufunc)
-    out = kwargs.pop("out", None)
-    if function is None or method != "__call__" or kwargs:
+    """Run a NumPy ufunc on tensors; NotImplemented if an input is of another library.
+
+    Raises
+    ------
+    DTypeError
+        It has no `Function`, or not in this form.
+    """
+    if method == "__call__" and not kwargs and ufunc in UFUNCS:
+        return UFUNCS[ufunc].apply(*inputs)
+    out, dtype = kwargs.pop("out", None), kwargs.pop("dtype", None)
+    if dtype is not None:
+        inputs = tuple([x.astype(dtype) if hasattr(x, "dtype") else x for x in inputs])
+    if method == "__call__" and not kwargs and (ufunc in UFUNCS or ufunc in COMPOSED):
+        function = UFUNCS.get(ufunc)
+        result = COMPOSED[ufunc](*inputs) if function is None else function.apply(*inputs)
+    elif method == "reduce" and ufunc in _REDUCTIONS:
+        result = _REDUCTIONS[ufunc](inputs[0], **{"axis": 0, **kwargs})
+    elif method == "accumulate" and ufunc in _RUNNING and not kwargs.keys() - {"axis"}:
+        result = _RUNNING[ufunc](inputs[0], kwargs.get("axis", 0))
+    elif method == "outer" and ufunc in UFUNCS and not kwargs:
+        a, b = inputs
+        result = UFUNCS[ufunc].apply(np.reshape(a, (*np.shape(a), *(1,) * np.ndim(b))), b)
+    elif any(hasattr(x, "__array_ufunc__") and not _is_known(x) for x in inputs):
         return NotImplemented
-    result = function.apply(*inputs)
+    else:
+        raise DTypeError(_why_not(ufunc, method, kwargs))
     return result if out is None else _written(out[0], result)
+
+
+def _is_known(value: Any) -> bool:
+    return isinstance(value, Carrier) or any(backend.owns(value) for backend in BACKENDS)
+
+
+def _why_not(ufunc: Any, method: str, kwargs: dict[str, Any]) -> str:
+    name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    if kwargs and ufunc in UFUNCS:
+        options = ", ".join(map(repr, kwargs))
+        return f"{name} of tensors takes no {options}; choose with numpy.where() behind it"
+    return (
+        f"{name} does not take tensors: give it x.detach().numpy(), whose result has no gradient, or write "
+        "it with functions that do"
+    )
 
 
 def _written(out: Any, result: Any) -> Any:
