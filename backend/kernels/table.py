@@ -17,7 +17,9 @@ from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
 from shardwise.backend.kernels.embedding import embedding_backward
 from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
+from shardwise.backend.kernels.gru import gru_backward, gru_forward
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.lstm import lstm_backward, lstm_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
 from shardwise.backend.kernels.pooling import (
@@ -63,6 +65,7 @@ KERNELS = (
     *(column_sum, sum_of_squares, running_sum),
     *(weighted_cross_entropy_forward, weighted_cross_entropy_backward),
     *(soft_cross_entropy_forward, soft_cross_entropy_backward),
+    *(lstm_forward, lstm_backward, gru_forward, gru_backward),
     *POINTWISE_KERNELS,
 )
 """Each has its ``plain`` formula and its ``fused`` version; the optimizers' are in ``optimizer.UPDATES``."""

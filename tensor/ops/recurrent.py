@@ -17,41 +17,13 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.gru import gru_backward, gru_forward
+from shardwise.backend.kernels.sequence import previous, stacked, step_order, where_seen
 from shardwise.tensor.function import Context, Function, Gradients
 
-__all__ = [
-    "Gru", "Rnn", "Shapes", "gated_flops", "previous", "products", "sigmoid", "stacked", "step_order",
-    "where_seen",
-]  # fmt: skip
+__all__ = ["Gru", "Rnn", "Shapes", "gated_flops", "products"]
 
 Shapes = tuple[tuple[int, ...], ...]
-
-
-def sigmoid(x: Any) -> Any:
-    """Return ``1 / (1 + exp(-x))`` by a function that does not overflow."""
-    return np.tanh(x * 0.5) * 0.5 + 0.5
-
-
-def step_order(steps: int, reverse: bool) -> range:
-    """Return the steps in the order in which they are taken."""
-    return range(steps - 1, -1, -1) if reverse else range(steps)
-
-
-def stacked(parts: dict[int, Any]) -> Any:
-    """Return what was computed at each step as one array, in the order of the sequence."""
-    return np.stack([parts[t] for t in range(len(parts))], axis=0)
-
-
-def previous(states: Any, first: Any, reverse: bool) -> Any:
-    """Return the states that each step started from."""
-    first = np.expand_dims(first, 0)
-    parts = [states[1:], first] if reverse else [first, states[:-1]]
-    return np.concatenate(parts, axis=0)
-
-
-def where_seen(seen: Any, t: int, new: Any, old: Any) -> Any:
-    """Return what a step changes where the sequence has it, and what was before elsewhere."""
-    return new if seen is None else np.where(seen[t], new, old)
 
 
 def products(left: Any, right: Any, into: Array | None = None) -> Any:
@@ -141,56 +113,19 @@ class Gru(Function):
         reverse: bool,
     ) -> tuple[Array, Array]:
         ctx.reverse, ctx.seen = reverse, seen
-        states, *kept = _gru_steps(x, first, weight, bias, seen, reverse)
-        whole = stacked(states)
-        out = whole if seen is None else np.where(seen, whole, 0.0)
-        statistics = [whole, *(stacked(part) for part in kept)] if True in ctx.need else []
+        states, gates, news, sides = gru_forward(x, first, weight, bias, seen, reverse)
+        out = states if seen is None else np.where(seen, states, 0.0)
+        statistics = [states, gates, news, sides] if True in ctx.need else []
         ctx.save(x, first, weight, bias, *statistics)
         return out, states[0 if reverse else len(states) - 1].copy()
 
     @staticmethod
     def backward(ctx: Context, g: Array, g_last: Array) -> Gradients:
-        x, first, weight, bias, states, *kept = ctx.saved
-        if any(part is None for part in kept):
-            steps = _gru_steps(x, first, weight, bias, ctx.seen, ctx.reverse)
-            states, *kept = (stacked(part) for part in steps)
-        before = previous(states, first, ctx.reverse)
-        grads, olds, (gates, news, sides) = list(g), list(before), (list(part) for part in kept)
-        n = first.shape[-1]
-        into: dict[int, Any] = {}
-        aside: dict[int, Any] = {}
-        flowing = g_last
-        for t in reversed(step_order(len(grads), ctx.reverse)):
-            total, new = flowing + grads[t], news[t]
-            reset, keep = gates[t][:, :n], gates[t][:, n:]
-            d_new = total * (1.0 - keep) * (1.0 - new * new)
-            d_keep = total * (olds[t] - new) * keep * (1.0 - keep)
-            d_reset = d_new * sides[t] * reset * (1.0 - reset)
-            into[t] = where_seen(ctx.seen, t, np.concatenate([d_reset, d_keep, d_new], axis=1), 0.0)
-            aside[t] = where_seen(ctx.seen, t, np.concatenate([d_reset, d_keep, d_new * reset], axis=1), 0.0)
-            flowing = where_seen(ctx.seen, t, np.matmul(aside[t], weight) + total * keep, flowing)
-        dx, across = stacked(into), stacked(aside)
-        dweight = products(across, before, ctx.into[2]) if ctx.need[2] else None
+        x, first, weight, bias, states, gates, news, sides = ctx.saved
+        seen, reverse = ctx.seen, ctx.reverse
+        if gates is None:
+            states, gates, news, sides = gru_forward(x, first, weight, bias, seen, reverse)
+        dx, across, dfirst = gru_backward(g, g_last, first, weight, states, gates, news, sides, seen, reverse)
+        dweight = products(across, previous(states, first, reverse), ctx.into[2]) if ctx.need[2] else None
         dbias = np.sum(across, axis=(0, 1)) if ctx.need[3] else None
-        return dx, flowing, dweight, dbias, None
-
-
-def _gru_steps(
-    x: Any, first: Any, weight: Any, bias: Any, seen: Any, reverse: bool
-) -> tuple[dict[int, Any], dict[int, Any], dict[int, Any], dict[int, Any]]:
-    """Return, by step: the states, the gates r and z, the new values n, and the states' part of them."""
-    inputs, h, across = list(x), first, np.swapaxes(weight, 0, 1)
-    n = first.shape[-1]
-    states: dict[int, Any] = {}
-    gates: dict[int, Any] = {}
-    news: dict[int, Any] = {}
-    sides: dict[int, Any] = {}
-    for t in step_order(len(inputs), reverse):
-        side = np.matmul(h, across)
-        if bias is not None:
-            side = side + bias
-        gates[t] = sigmoid(inputs[t][:, : 2 * n] + side[:, : 2 * n])
-        sides[t] = side[:, 2 * n :]
-        news[t] = np.tanh(inputs[t][:, 2 * n :] + gates[t][:, :n] * sides[t])
-        h = states[t] = where_seen(seen, t, news[t] + gates[t][:, n:] * (h - news[t]), h)
-    return states, gates, news, sides
+        return dx, dfirst, dweight, dbias, None

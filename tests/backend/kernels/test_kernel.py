@@ -209,6 +209,7 @@ def of_elements(kernel: Kernel[..., object]) -> tuple[object, ...]:
 M, V, H = np.ones((2, 3), np.float32), np.ones(3, np.float32), np.ones((1, 4, 2), np.float32)
 LABELS, ROWS = np.array([0, 2]), np.ones(2, np.float32)
 PAIRS = ((range(2),),)
+S, W = np.ones((60, 5, 40), np.float32), np.ones((40, 10), np.float32)
 L, L_LABELS, L_ROWS = np.ones((33, 65), np.float32), np.arange(33), np.ones(33, np.float32)
 ARGUMENTS: dict[str, tuple[object, ...]] = {
     **{kernel.name: of_elements(kernel) for kernel in POINTWISE_KERNELS},
@@ -239,6 +240,15 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "weighted_cross_entropy_backward": (L, L_ROWS, L_LABELS, None, None, -1, 0.1),
     "soft_cross_entropy_forward": (L, L, L[0], 0.1),
     "soft_cross_entropy_backward": (L, L_ROWS, L, L[0], None, 0.1),
+    "lstm_forward": (S, S[0, :, :10], S[0, :, :10], W, None, None, False),
+    "lstm_backward": (
+        *(S[..., :10], S[0, :, :10], S[0, :, :10], S[0, :, :10], W, None, S, S[..., :10], None, False),
+    ),
+    "gru_forward": (S[..., :30], S[0, :, :10], W[:30], None, None, False),
+    "gru_backward": (
+        *(S[..., :10], S[0, :, :10], S[0, :, :10], W[:30], S[..., :10], S[..., :20], S[..., :10]),
+        *(S[..., :10], None, False),
+    ),
     "dropout_forward": (M, 0.5, 1, 2, 3),
     "dropout_backward": (M, M > 0, 0.5),
     "embedding_backward": (M, LABELS, 5),
