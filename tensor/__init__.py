@@ -4,7 +4,7 @@ from shardwise.tensor import calling as calling  # makes the package itself call
 from shardwise.tensor import cuda, fft, function_form, linalg, random
 from shardwise.tensor.autocast import autocast
 from shardwise.tensor.autograd import WeightGradients, backward, backward_inputs
-from shardwise.tensor.complex import complex, polar
+from shardwise.tensor.complex import complex, polar, view_as_complex, view_as_real
 from shardwise.tensor.constant import (
     empty,
     empty_like,
@@ -28,6 +28,7 @@ from shardwise.tensor.creation import (
     tensor,
 )
 from shardwise.tensor.differentiate import grad, jvp, value_and_grad, vjp
+from shardwise.tensor.distance import cdist
 from shardwise.tensor.einsum import chain_matmul, einsum, tensordot
 from shardwise.tensor.engine import GraphTask, current_task
 from shardwise.tensor.function import Context, Function
@@ -112,6 +113,7 @@ __all__ = [
     "bucketize",
     "cartesian_prod",
     "cat",
+    "cdist",
     "chain_matmul",
     "column_stack",
     "combinations",
@@ -186,6 +188,8 @@ __all__ = [
     "tril_indices",
     "triu_indices",
     "value_and_grad",
+    "view_as_complex",
+    "view_as_real",
     "vjp",
     "vstack",
     "where",

@@ -11,8 +11,8 @@ import pytest
 
 import shardwise as sw
 from shardwise.backend.shape import ShapeArray
-from shardwise.errors import ArgumentError, DTypeError
-from shardwise.tensor import Tensor, function_form
+from shardwise.errors import ArgumentError, AutogradError, DTypeError, ShapeError
+from shardwise.tensor import Tensor, function_form, gradcheck
 
 A = np.array([[0.5, 0.25, 0.75], [0.125, 0.625, 0.375]])
 B = np.array([[0.25, 0.5, 0.125], [0.75, 0.375, 0.5]])
@@ -319,3 +319,56 @@ def test_where_of_a_condition_alone_gives_indices() -> None:
     assert result.dtype == np.float32
     with pytest.raises(ArgumentError, match="where: wanted two values, or none"):
         sw.where(x > 0.4, x)  # type: ignore[call-overload]
+
+
+def test_inference_mode_records_nothing() -> None:
+    x = sw.tensor(A, requires_grad=True)
+    with sw.inference_mode():
+        assert not (x * 2.0).requires_grad
+    with sw.inference_mode(False):
+        assert (x * 2.0).requires_grad
+
+    @sw.inference_mode()
+    def double(x: Tensor) -> Tensor:
+        return x * 2.0
+
+    assert not double(x).requires_grad
+
+
+def test_detach_in_place() -> None:
+    x = sw.tensor(A, requires_grad=True)
+    y = x * 2.0
+    assert y.detach_() is y
+    assert not y.requires_grad
+    assert y.is_leaf
+    z = x * 2.0
+    view = z[0]
+    with pytest.raises(AutogradError, match="detach_: other tensors look at this memory"):
+        z.detach_()
+    assert view.requires_grad
+
+
+def test_methods_that_functions_had_alone() -> None:
+    x = sw.tensor(A, requires_grad=True)
+    np.testing.assert_array_equal(x.matmul(sw.tensor(B.T)).data, A @ B.T)
+    sw.manual_seed(0)
+    drawn = sw.tensor(V).multinomial(2)
+    sw.manual_seed(0)
+    np.testing.assert_array_equal(drawn.data, sw.multinomial(sw.tensor(V), 2).data)
+    assert x.softmax(0, dtype=np.float32).dtype == sw.float32
+    assert sw.zeros(2, 3).copy_(sw.ones(3), non_blocking=True).sum().item() == 6.0
+    assert x.is_same_size(sw.ones(2, 3))
+
+
+def test_pairs_and_complex_numbers() -> None:
+    x = sw.tensor(np.stack([A, B], -1), requires_grad=True)
+    z = sw.view_as_complex(x)
+    np.testing.assert_array_equal(z.data, A + 1j * B)
+    np.testing.assert_array_equal(sw.view_as_real(z).data, x.data)
+    assert gradcheck(lambda x: sw.view_as_real(sw.view_as_complex(x) * (1 + 2j)), (x,))
+    with pytest.raises(
+        ShapeError, match=r"view_as_complex: wanted a last dim of size 2, got the shape \(2, 3\)"
+    ):
+        sw.view_as_complex(x[..., 0])
+    with pytest.raises(DTypeError, match="view_as_real: wanted complex numbers, got float64"):
+        sw.view_as_real(x)
