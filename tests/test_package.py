@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import os
 import re
@@ -16,8 +18,12 @@ from pathlib import Path
 import mypy.main
 import pytest
 
+import shardwise as sw
 from house.floors import FLOORS, LATE_FILES, ROOT, matches
 from house.source import Source, read_tree
+from shardwise import tensor
+from shardwise.backend import dtypes
+from shardwise.tensor import function_form
 
 # The build backend is called as pip calls it (PEP 517), without an isolated environment, which would
 # have to be downloaded.
@@ -214,7 +220,32 @@ def test_the_watch_sees_what_an_import_does(tmp_path: Path) -> None:
 
 def test_the_roof_shows_every_public_name(tmp_path: Path) -> None:
     code = (
+        "import sys\n"
         "import shardwise as sw\n"
-        "print([name for name in sw.__all__ if name not in dir(sw) or not hasattr(sw, name)])"
+        "print(sorted(name for name in sys.modules if name.startswith('shardwise.') or name == 'numpy'))\n"
+        "print([name for name in sw.__all__ if name not in dir(sw) or not hasattr(sw, name)])\n"
+        "from shardwise import *\n"
+        "print(exp is sw.exp, mode.__name__, len(dir(sw)) == len(set(dir(sw))), hasattr(sw, 'nothing'))"
     )
-    assert run(sys.executable, "-c", code, cwd=tmp_path) == "[]\n"
+    assert run(sys.executable, "-c", code, cwd=tmp_path) == "[]\n[]\nTrue mode True False\n"
+
+
+def test_type_checkers_see_what_the_roof_loads() -> None:
+    tree = ast.parse((ROOT / "src" / "shardwise" / "__init__.py").read_text(encoding="utf-8"))
+    shown: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("shardwise"):
+            shown |= {name.asname or name.name: node.module for name in node.names}
+    assert sorted({*shown, "__version__"}) == sorted(sw.__all__)
+    assert len(sw.__all__) == len(set(sw.__all__))
+    for name, home in shown.items():
+        if name != "tensor":  # the package, which can be called
+            assert getattr(sw, name) is getattr(importlib.import_module(home), name), name
+
+
+def test_the_roof_offers_all_functions_of_tensors() -> None:
+    below = {
+        "GraphTask", "RemovableHandle", "WeightGradients", "MemoryStats", "MemoryTrack", "backward",
+        "backward_inputs", "current_task", "function_form", "intercept", "next_draw", "row_window",
+    }  # fmt: skip
+    assert {*tensor.__all__, *function_form.__all__, *dtypes.__all__} - below <= set(sw.__all__)
