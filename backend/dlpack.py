@@ -79,8 +79,15 @@ def from_dlpack(source: SupportsDLPack) -> Array:
 
 
 def to_dlpack(array: Array, **options: Any) -> Any:
-    """Return the capsule of an array: what its ``__dlpack__(**options)`` gives, for bfloat16 as well."""
+    """Return the capsule of an array: what its ``__dlpack__(**options)`` gives, for bfloat16 as well.
+
+    Memory with negative strides is copied, because PyTorch ends the process when it meets them.
+    """
     _check_holds_data(array)
+    if any(stride < 0 for stride in array.strides):
+        if options.get("copy") is False:
+            raise BufferError(f"__dlpack__: cannot share memory with the negative strides {array.strides}")
+        array = array.copy()
     if array.dtype != ml_dtypes.bfloat16:
         return array.__dlpack__(**options)
     capsule = array.view(np.uint16).__dlpack__(**options)

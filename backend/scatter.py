@@ -51,10 +51,10 @@ def added_at(shape: Shape, index: tuple[object, ...], updates: Array) -> Array:
         out[basic] = updates  # no place comes twice
         return out
     if all(part == slice(None) for part in basic):
-        return _advanced(shape, inner, updates)
+        return _advanced(shape, inner, updates, _are_apart(index))
     out = np.zeros(shape, updates.dtype)
     seen = out[basic]
-    seen[...] = _advanced(seen.shape, inner, updates)
+    seen[...] = _advanced(seen.shape, inner, updates, _are_apart(index))
     return out
 
 
@@ -78,12 +78,24 @@ def _is_mask(part: object) -> TypeGuard[Array]:
     return isinstance(part, np.ndarray) and part.dtype == np.bool_
 
 
-def _advanced(shape: Shape, parts: list[_Part], updates: Array) -> Array:
-    """`added_at` where every part is an integer, an array of integers, or a whole dim."""
+def _are_apart(index: tuple[object, ...]) -> bool:
+    """Tell whether an ellipsis, even one of no dims, stands between the integers and arrays of an index."""
+    at = next((i for i, part in enumerate(index) if part is Ellipsis), len(index))
+    return all(
+        any(not (part is None or isinstance(part, slice)) for part in side)
+        for side in (index[:at], index[at + 1 :])
+    )
+
+
+def _advanced(shape: Shape, parts: list[_Part], updates: Array, apart: bool) -> Array:
+    """`added_at` where every part is an integer, an array of integers, or a whole dim.
+
+    The dims of arrays that stand `apart` come first in `updates`, those of others in their place.
+    """
     dims = [d for d, part in enumerate(parts) if not isinstance(part, slice)]
     places = np.broadcast_arrays(*(_places(np.asarray(parts[d]), d, shape[d]) for d in dims))
     chosen = places[0].shape
-    together = dims[-1] - dims[0] == len(dims) - 1
+    together = dims[-1] - dims[0] == len(dims) - 1 and not apart
     first = dims[0] if together else 0
     order = [*dims, *(d for d in range(len(shape)) if d not in dims)]
     sizes = shape if together else tuple(shape[d] for d in order)

@@ -60,6 +60,8 @@ def indexed_shape(shape: Shape, index: object) -> Shape:
         if item is None:
             parts.append(1)
             continue
+        if isinstance(item, EllipsisType):
+            continue
         if isinstance(item, slice):
             parts.append(len(range(*item.indices(shape[dim]))))
         else:
@@ -83,8 +85,11 @@ def indexed_shape(shape: Shape, index: object) -> Shape:
     return (*parts[:insert_at], *selected, *parts[insert_at:])
 
 
-def _expanded(shape: Shape, index: tuple[object, ...]) -> list[_Selector | None]:
-    """`index` with the ellipsis (or the end, where there is none) filled with whole dims."""
+def _expanded(shape: Shape, index: tuple[object, ...]) -> list[_Item]:
+    """`index` with the ellipsis (or the end, where there is none) filled with whole dims.
+
+    An ellipsis of no dims stays: it too sets index arrays apart.
+    """
     items = [_item(part) for part in index]
     used = sum(item is not None and not isinstance(item, EllipsisType) for item in items)
     ellipses = sum(isinstance(item, EllipsisType) for item in items)
@@ -92,11 +97,11 @@ def _expanded(shape: Shape, index: tuple[object, ...]) -> list[_Selector | None]
         raise IndexRangeError("an index can have one ellipsis ('...') only.")
     if used > len(shape):
         raise IndexRangeError(f"too many indices: {used} for an array of shape {shape}.")
-    whole: list[_Selector | None] = [slice(None)] * (len(shape) - used)
-    expanded: list[_Selector | None] = []
+    whole: list[_Item] = [slice(None)] * (len(shape) - used)
+    expanded: list[_Item] = []
     for item in items:
         if isinstance(item, EllipsisType):
-            expanded += whole
+            expanded += whole or [item]
         else:
             expanded.append(item)
     return expanded if ellipses else expanded + whole

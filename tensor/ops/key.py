@@ -79,11 +79,15 @@ def kept_index(index: Any) -> Any:
 
 
 def _expanded(index: Any, ndim: int) -> list[Any]:
-    """Return the parts with the ellipsis, or the end where there is none, spelled out as whole dims."""
+    """Return the parts with the ellipsis, or the end where there is none, spelled out as whole dims.
+
+    An ellipsis of no dims stays: it too sets arrays apart.
+    """
     parts = list(index) if isinstance(index, tuple) else [index]
     missing = ndim - sum(_taken(part) for part in parts)
     at = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
-    return [*parts[:at], *[slice(None)] * missing, *parts[at + 1 :]]
+    whole: list[Any] = [slice(None)] * missing
+    return [*parts[:at], *(whole or parts[at : at + 1]), *parts[at + 1 :]]
 
 
 def _taken(part: Any) -> int:
@@ -118,6 +122,8 @@ def index_terms(shape: Shape, index: Any) -> tuple[str, list[str]]:
             after.append(letters)
             continue
         before += "".join(f"[{letter}]" for letter in letters)
+        if part is Ellipsis:
+            continue
         if part is None or isinstance(part, slice):
             after.append(f"[{next(fresh)}]")
             continue

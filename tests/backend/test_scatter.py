@@ -24,6 +24,8 @@ INDICES: dict[str, tuple[Any, ...]] = {
     "two behind": (slice(None), J, J),
     "apart": (ROWS, slice(None), J),
     "apart by a new dim": (ROWS, None, J),
+    "apart by dots for no dim": (slice(None), J, ..., J),
+    "integer apart by dots for no dim": (slice(None), 1, ..., J),
     "with an integer": (1, slice(None), J),
     "integer beside": (slice(None), 2, J),
     "sliced": (slice(1, None), J[:1], slice(None, None, -2)),

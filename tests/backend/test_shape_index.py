@@ -39,6 +39,13 @@ def test_indexing(shape: tuple[int, ...], index: object) -> None:
     same(shaped[index], np.asarray(expected))
 
 
+def test_dots_for_no_dim_set_arrays_apart() -> None:
+    array, shaped = np.ones((2, 3, 4)), ShapeArray((2, 3, 4), np.float64)
+    rows = np.array([0, 1, 0])
+    for index in ((slice(None), rows, ..., rows), (slice(1), 1, ..., rows), (..., rows, slice(None), 1)):
+        same(shaped[index], array[index])
+
+
 @settings(max_examples=300)
 @given(data=st.data(), shape=hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4))
 def test_indexing_with_shapes(data: st.DataObject, shape: tuple[int, ...]) -> None:

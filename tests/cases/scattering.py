@@ -52,6 +52,7 @@ CASES: dict[str, Case] = {
     "assign places": (assign((ROWS, [0, 1, 1])), (make(2, 2), make(3))),
     "assign places twice": (assign((slice(None), ROWS)), (make(2, 2, 2), make(2, 3, 1))),
     "assign apart": (assign((ROWS, slice(None), np.array([0, 1, 1]))), (make(2, 2, 2), make(3, 2))),
+    "assign apart by dots for no dim": (assign((slice(None), ROWS, ..., 1)), (make(2, 2, 2), make(3, 2))),
     "assign a mask": (assign(MASK), (make(2, 3), make(3))),
     "assign a mask, one value": (assign(MASK), (make(2, 3), make())),
     "assign a mask, a number": (assign(MASK), (make(2, 3),)),

@@ -27,6 +27,7 @@ CASES: dict[str, Case] = {
     "index tensor": (lambda a: a[sw.tensor(INDEX), sw.tensor([0, 1, 1])], (make(3, 2),)),
     "index mixed": (lambda a: a[:, INDEX[0]], (make(2, 3),)),
     "index apart": (lambda a: a[ROWS, :, [0, 1, 1]], (make(2, 3, 2),)),
+    "index apart by dots for no dim": (lambda a: a[:, ROWS, ..., [0, 1, 1]], (make(2, 3, 2),)),
     "index beside an integer": (lambda a: a[:, 1, ROWS, 1:], (make(2, 2, 2, 3),)),
     "index apart from an integer": (lambda a: a[0, :, ROWS], (make(2, 3, 2),)),
     "index and new dims": (lambda a: a[None, ROWS, ..., None], (make(2, 3),)),

@@ -62,6 +62,16 @@ def test_numpy_reads_tensors_by_dlpack() -> None:
     assert x.__dlpack_device__() == (1, 0)
 
 
+def test_memory_that_runs_backwards_is_copied() -> None:
+    x = sw.tensor([1.0, 2.0, 3.0])[::-1]
+    array = np.from_dlpack(x)
+    assert array.tolist() == [3.0, 2.0, 1.0]
+    assert min(array.strides) > 0  # PyTorch ends the process at others
+    with pytest.raises(BufferError) as caught:
+        x.__dlpack__(copy=False)
+    assert str(caught.value) == "__dlpack__: cannot share memory with the negative strides (-4,)"
+
+
 def test_memory_that_must_not_be_written_stays_so() -> None:
     array = np.ones(3)
     array.flags.writeable = False
