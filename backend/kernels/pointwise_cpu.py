@@ -72,7 +72,7 @@ class Pointwise:
             if not isinstance(x, np.ndarray):
                 kinds += _NUMBER
                 flat.append(x)
-            elif x.size == 1:
+            elif x.size == 1 and x.shape != shape:
                 kinds += _NUMBER
                 flat.append(x.item())
             elif x.shape == shape and (flags := x.flags).c_contiguous and flags.aligned:
@@ -96,7 +96,7 @@ class Pointwise:
             if not isinstance(x, np.ndarray):
                 kinds += _NUMBER
                 flat.append(x)
-            elif x.size and not any(x.strides):  # one element, everywhere
+            elif x.size and (not any(x.strides) or (x.size == 1 and x.shape != shape)):  # one, everywhere
                 kinds += _NUMBER
                 flat.append(x.flat[0].item())
             else:
