@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend.kernels.total import sum_over
 from shardwise.tensor.narrow import is_narrow
 
 __all__ = ["unbroadcast"]
@@ -28,5 +29,7 @@ def unbroadcast(grad: Any, shape: tuple[int, ...]) -> Any:
         if is_narrow(grad):  # 256 ones are as much as bfloat16 can add up
             grad = np.sum(grad, axis=dims, keepdims=True, dtype=np.float32).astype(grad.dtype)
         else:
-            grad = np.sum(grad, axis=dims, keepdims=True)
+            grad = (
+                sum_over(grad, dims) if type(grad) is np.ndarray else np.sum(grad, axis=dims, keepdims=True)
+            )
     return np.reshape(grad, shape)

@@ -39,6 +39,14 @@ from shardwise.backend.kernels.softmax import (
     softmax_backward,
     softmax_forward,
 )
+from shardwise.backend.kernels.total import (
+    largest_over,
+    smallest_over,
+    sum_of_numbers_over,
+    sum_of_sizes_over,
+    sum_of_squares_over,
+    sum_over,
+)
 from shardwise.backend.kernels.weighted_loss import (
     soft_cross_entropy_backward,
     soft_cross_entropy_forward,
@@ -63,6 +71,7 @@ KERNELS = (
     scatter_rows,
     *(gather_along, scatter_along),
     *(column_sum, sum_of_squares, running_sum),
+    *(sum_over, sum_of_squares_over, sum_of_sizes_over, sum_of_numbers_over, largest_over, smallest_over),
     *(weighted_cross_entropy_forward, weighted_cross_entropy_backward),
     *(soft_cross_entropy_forward, soft_cross_entropy_backward),
     *(lstm_forward, lstm_backward, gru_forward, gru_backward),

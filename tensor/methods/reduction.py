@@ -49,6 +49,8 @@ class Reduction(Arithmetic):
     @numpy_names
     def nansum(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the sum over `dim`, with NaN counted as zero."""
+        if dtype is None and self.data.dtype.kind == "f":
+            return reduce.NanSum.apply(self, dim=all_if_empty(dim), keepdim=keepdim)
         result: Self = _without_nan(self).sum(dim, keepdim, dtype)
         return result
 

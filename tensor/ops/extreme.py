@@ -8,10 +8,11 @@ import numpy as np
 
 from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import DTypeError, ShapeError
+from shardwise.backend.kernels.total import largest_over, smallest_over
 from shardwise.tensor.dim import Dims, counted_dim, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.order import chosen, placed
-from shardwise.tensor.ops.reduce import kept_shape, reduction_signature, whole_signature
+from shardwise.tensor.ops.reduce import kept_shape, reduced, reduction_signature, whole_signature
 
 __all__ = [
     "Amax", "Amin", "Argmax", "Argmin", "Max", "Min", "check_choice", "choosing_signature", "shared_by_ties",
@@ -45,7 +46,7 @@ class Amax(Function):
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
         ctx.dims = counted_dims("amax", dim, a.ndim)
         check_choice("amax", a, ctx.dims)
-        out = np.max(a, axis=ctx.dims, keepdims=keepdim)
+        out = reduced(largest_over, a, ctx.dims, keepdim)
         ctx.save(a, out)
         return out
 
@@ -64,7 +65,7 @@ class Amin(Function):
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
         ctx.dims = counted_dims("amin", dim, a.ndim)
         check_choice("amin", a, ctx.dims)
-        out = np.min(a, axis=ctx.dims, keepdims=keepdim)
+        out = reduced(smallest_over, a, ctx.dims, keepdim)
         ctx.save(a, out)
         return out
 

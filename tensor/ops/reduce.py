@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
+from shardwise.backend.kernels.choice import fill
+from shardwise.backend.kernels.total import LARGE, sum_of_numbers_over, sum_over
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
@@ -15,8 +18,8 @@ from shardwise.tensor.ops.letter import LETTERS
 from shardwise.tensor.ops.scan import Cumprod, integer_total
 
 __all__ = [
-    "AllTrue", "AnyTrue", "CountNonzero", "Dims", "Mean", "Prod", "Sum", "Trace", "kept_shape",
-    "reduced_count", "reduction_signature", "whole_signature",
+    "AllTrue", "AnyTrue", "CountNonzero", "Dims", "Mean", "NanSum", "Prod", "Sum", "Trace", "kept_shape",
+    "reduced", "reduced_count", "reduction_signature", "whole_signature",
 ]  # fmt: skip
 
 
@@ -46,6 +49,14 @@ def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
     return tuple([1 if d in dims else n for d, n in enumerate(shape)])
 
 
+def reduced(kernel: Callable[[Array, tuple[int, ...]], Array], a: Array, dims: Dims, keepdim: bool) -> Any:
+    """Return what a kernel of ``kernels/total.py`` gives over `dims` (all of them, if None)."""
+    if type(dims) is not tuple:
+        dims = tuple(range(a.ndim))
+    result = kernel(a, dims)
+    return np.reshape(result, kept_shape(a.shape, dims)) if keepdim else result
+
+
 class Sum(Function):
     signature = reduction_signature
     precision = "wide"
@@ -58,11 +69,33 @@ class Sum(Function):
             dims = counted_dims("sum", dim, a.ndim)
             ctx.kept = kept_shape(a.shape, dims)
         ctx.shape = a.shape
+        if a.size >= LARGE and dtype is None:
+            return reduced(sum_over, a, dims, keepdim)
         return np.sum(a, axis=dims, keepdims=keepdim, dtype=dtype or integer_total(a.dtype))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         return (np.broadcast_to(np.reshape(g, ctx.kept), ctx.shape),)
+
+
+class NanSum(Function):
+    """The sum with NaN counted as zero, and so is its gradient there."""
+
+    signature = reduction_signature
+    precision = "wide"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+        dims = counted_dims("nansum", dim, a.ndim)
+        ctx.kept = kept_shape(a.shape, dims)
+        ctx.save(a)
+        return reduced(sum_of_numbers_over, a, dims, keepdim)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        (a,) = ctx.saved
+        spread = np.broadcast_to(np.reshape(g, ctx.kept), a.shape)
+        return (fill(spread, np.isnan(a), 0.0),)
 
 
 class Mean(Function):
@@ -75,7 +108,9 @@ class Mean(Function):
         dims = counted_dims("mean", dim, a.ndim)
         ctx.shape, ctx.kept = a.shape, kept_shape(a.shape, dims)
         ctx.count = math.prod([a.shape[d] for d in dims])
-        total = np.sum(a, axis=dims, keepdims=keepdim)
+        total = (
+            reduced(sum_over, a, dims, keepdim) if a.size >= LARGE else np.sum(a, axis=dims, keepdims=keepdim)
+        )
         return total / ctx.count if ctx.count else total * math.nan
 
     @staticmethod

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.total import largest_over, sum_of_sizes_over, sum_of_squares_over, sum_over
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.extreme import check_choice, shared_by_ties
-from shardwise.tensor.ops.reduce import kept_shape, whole_signature
+from shardwise.tensor.ops.reduce import kept_shape, reduced, whole_signature
 
 __all__ = ["LogSumExp", "Norm", "Std", "Var"]
 
@@ -93,8 +94,8 @@ class LogSumExp(Function):
         ctx.dims = dims = counted_dims("logsumexp", dim, a.ndim)
         if math.prod([a.shape[d] for d in dims]) == 0:
             return np.sum(a, axis=dims, keepdims=keepdim) - math.inf
-        top = np.max(np.real(a), axis=dims, keepdims=True)
-        total = np.sum(np.exp(a - _finite(top)), axis=dims, keepdims=True)
+        top = reduced(largest_over, np.real(a), dims, True)
+        total = reduced(sum_over, np.exp(a - _finite(top)), dims, True)
         none = total == 0
         out = np.where(none, -math.inf, np.log(np.where(none, 1.0, total)) + _finite(top))
         if not keepdim:
@@ -169,10 +170,10 @@ def _norm(a: Array, p: float, dims: tuple[int, ...], keepdim: bool) -> Array:
         real, imaginary = np.real(a), np.imag(a)
         return np.sqrt(np.sum(real * real + imaginary * imaginary, axis=dims, keepdims=keepdim))
     if p == 2:
-        return np.sqrt(np.sum(a * a, axis=dims, keepdims=keepdim))
-    size = np.abs(a)
+        return np.sqrt(reduced(sum_of_squares_over, a, dims, keepdim))
     if p == 1:
-        return np.sum(size, axis=dims, keepdims=keepdim)
+        return reduced(sum_of_sizes_over, a, dims, keepdim)
+    size = np.abs(a)
     if abs(p) == math.inf:
         check_choice("norm", size, dims)
         extreme = np.max if p > 0 else np.min

@@ -258,6 +258,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "column_sum": (M,),
     "sum_of_squares": (M,),
     "running_sum": (H, 1),
+    **{f"sum_{of}over": (H, (0, 2)) for of in ("", "of_squares_", "of_sizes_", "of_numbers_")},
+    **{f"{which}_over": (H, (0, 2)) for which in ("largest", "smallest")},
     "take_windows_": (np.ones((4, 1, 1, 2), np.float32), H, (1,), (0,), (1,)),
     "add_windows_": (H.copy(), np.ones((4, 1, 1, 2), np.float32), (1,), (0,), (1,)),
     "depthwise_forward": (H, np.ones((4, 1, 1), np.float32), (2,), (1,), (0,), (1,)),
