@@ -70,7 +70,7 @@ def _parameter(value: Array | None, default: float, rows: Array) -> Array:
 def _forward(x: Array, weight: Array, bias: Array, eps: float, y: Array, mean: Array, rstd: Array) -> None:
     real = x.dtype.type
     count, features = x.shape
-    one, share, floor = real(1), real(1) / real(features), real(eps)
+    share, floor = real(1) / real(features), real(eps)
     for i in range(count):
         row, out = x[i], y[i]
         total = real(0)
@@ -81,7 +81,8 @@ def _forward(x: Array, weight: Array, bias: Array, eps: float, y: Array, mean: A
         for j in range(features):
             d = row[j] - centre
             total += d * d
-        scale = one / real(math.sqrt(total * share + floor))
+        # In double precision: LLVM approximates single ones by rsqrt and Newton's step, whose limits are NaN.
+        scale = real(1.0 / math.sqrt(np.float64(total * share + floor)))
         for j in range(features):
             out[j] = (row[j] - centre) * scale * weight[j] + bias[j]
         mean[i] = centre
@@ -92,7 +93,7 @@ def _forward(x: Array, weight: Array, bias: Array, eps: float, y: Array, mean: A
 def _statistics(x: Array, eps: float, mean: Array, rstd: Array) -> None:
     real = x.dtype.type
     count, features = x.shape
-    one, share, floor = real(1), real(1) / real(features), real(eps)
+    share, floor = real(1) / real(features), real(eps)
     for i in range(count):
         row = x[i]
         total = real(0)
@@ -104,7 +105,7 @@ def _statistics(x: Array, eps: float, mean: Array, rstd: Array) -> None:
             d = row[j] - centre
             total += d * d
         mean[i] = centre
-        rstd[i] = one / real(math.sqrt(total * share + floor))
+        rstd[i] = real(1.0 / math.sqrt(np.float64(total * share + floor)))
 
 
 @fused(

@@ -51,13 +51,14 @@ def _factors(weight: Array | None, rows: Array) -> Array:
 def _forward(x: Array, weight: Array, eps: float, y: Array, scale: Array) -> None:
     real = x.dtype.type
     count, features = x.shape
-    one, share, floor = real(1), real(1) / real(features), real(eps)
+    share, floor = real(1) / real(features), real(eps)
     for i in range(count):
         row, out = x[i], y[i]
         total = real(0)
         for j in range(features):
             total += row[j] * row[j]
-        factor = one / real(math.sqrt(total * share + floor))
+        # In double precision: LLVM approximates single ones by rsqrt and Newton's step, whose limits are NaN.
+        factor = real(1.0 / math.sqrt(np.float64(total * share + floor)))
         for j in range(features):
             out[j] = row[j] * factor * weight[j]
         scale[i] = factor

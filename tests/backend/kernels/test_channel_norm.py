@@ -81,6 +81,22 @@ def test_rms_norm(shape: tuple[int, ...], affine: bool, dtype: type[np.floating]
             assert_close(fused, plain, max(x.size, 1), float(4 * scale.max(initial=1.0)))
 
 
+@pytest.mark.parametrize("eps", [EPS, 0.0])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "row", [[1.0, 2.0, np.inf], [-np.inf, 0.0, 1.0], [1.0, np.nan, 2.0], [0.0] * 3, [1e-42, 0.0, 0.0]]
+)
+def test_rms_norm_of_rows_without_a_number_for_their_size(
+    row: list[float], dtype: type[np.floating], eps: float
+) -> None:
+    big = [1.0, 2.0, float(np.finfo(dtype).max) / 2.0]  # whose square is infinite
+    x = np.array([row, big, [1.0, 2.0, 4.0]], dtype)
+    with np.errstate(all="ignore"):
+        wanted = rms_norm_forward.plain(x, None, eps)
+    for fused, plain in zip(rms_norm_forward.fused(x, None, eps), wanted, strict=True):
+        np.testing.assert_allclose(fused, plain, rtol=1e-6)
+
+
 def test_backward_is_the_gradient() -> None:
     x, g, weight, bias = sample((3, 2, 3), 2, np.float64)
     h = 1e-6

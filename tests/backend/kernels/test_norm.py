@@ -147,3 +147,17 @@ def test_bad_shapes() -> None:
             version(x, None, np.ones((1, 3), np.float32), EPS)
     with pytest.raises(ShapeError, match=r"the gradient has shape \(2, 4\), and the input \(2, 3\)"):
         layer_norm_backward(np.ones((2, 4), np.float32), x, None, None, None, EPS)
+
+
+@pytest.mark.parametrize("eps", [EPS, 0.0])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "row", [[1.0, 2.0, np.inf], [-np.inf, 0.0, 1.0], [1.0, np.nan, 2.0], [0.0] * 3, [1e-42, 0.0, 0.0]]
+)
+def test_rows_without_a_number_for_their_size(row: list[float], dtype: type[np.floating], eps: float) -> None:
+    big = [1.0, 2.0, float(np.finfo(dtype).max) / 2.0]  # whose square is infinite
+    x = np.array([row, big, [1.0, 2.0, 4.0]], dtype)
+    with np.errstate(all="ignore"):
+        wanted = layer_norm_forward.plain(x, None, None, eps)
+    for fused, plain in zip(layer_norm_forward.fused(x, None, None, eps), wanted, strict=True):
+        np.testing.assert_allclose(fused, plain, rtol=1e-6)
