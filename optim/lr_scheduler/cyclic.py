@@ -75,7 +75,7 @@ class CyclicLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if last_epoch == -1:
             for group, low in zip(optimizer.param_groups, lows, strict=True):
-                group["lr"] = group["initial_lr"] = low
+                group["lr"] = low
         if cycle_momentum:
             self.base_momentums = per_group("CyclicLR", "base_momentum", optimizer, base_momentum)
             self.max_momentums = per_group("CyclicLR", "max_momentum", optimizer, max_momentum)
@@ -100,7 +100,8 @@ class CyclicLR(LRScheduler):
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1.0) / (self.step_ratio - 1.0)
-        by_step = self.scale_mode == "iterations" or (self._scale_fn is None and self.mode == "exp_range")
+        own = self._scale_fn is not None
+        by_step = self.scale_mode == "iterations" if own else self.mode == "exp_range"
         height *= self.scale_fn(self.last_epoch if by_step else cycle)
         if self.cycle_momentum:
             momenta = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)

@@ -215,6 +215,20 @@ def test_cyclic_with_a_function_of_one_s_own() -> None:
 # ---- plateaus
 
 
+def test_cyclic_asks_its_own_modes_by_cycle() -> None:
+    # What scale_fn would be given does not matter where there is none.
+    plain = optim.CyclicLR(optimizer(1.0), 0.0, 1.0, 3, mode="triangular2")
+    told = optim.CyclicLR(optimizer(1.0), 0.0, 1.0, 3, mode="triangular2", scale_mode="iterations")
+    assert rates_of(told, 14) == rates_of(plain, 14)
+
+
+def test_cyclic_leaves_the_first_rate_of_others_alone() -> None:
+    opt = optimizer(1.0)
+    first = optim.ExponentialLR(opt, 0.5)
+    schedule = optim.SequentialLR(opt, [first, optim.CyclicLR(opt, 0.01, 0.5, 2)], [2])
+    np.testing.assert_allclose(rates_of(schedule, 5), [[1.0], [0.5], [0.01], [0.255], [0.5]])
+
+
 def test_a_plateau_reduces_the_rate() -> None:
     schedule = optim.ReduceLROnPlateau(optimizer(1.0, 0.2), factor=0.5, patience=2, min_lr=[0.3, 0.0])
     numbers = [10.0, 9.0, 9.0, 9.1, 9.0, 9.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0]
