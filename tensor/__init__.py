@@ -1,7 +1,7 @@
 """Floor 1: Tensor, Function, the tape and its backward engine."""
 
 from shardwise.tensor import calling as calling  # makes the package itself callable
-from shardwise.tensor import cuda, fft, function_form, linalg, random
+from shardwise.tensor import cuda, fft, function_form, linalg, random, torch_autograd
 from shardwise.tensor.autocast import autocast
 from shardwise.tensor.autograd import WeightGradients, backward, backward_inputs
 from shardwise.tensor.complex import complex, polar, view_as_complex, view_as_real
@@ -178,6 +178,7 @@ __all__ = [
     "stack",
     "tensor",
     "tensordot",
+    "torch_autograd",
     "track_memory",
     "trapezoid",
     "trapz",

@@ -12,9 +12,10 @@ from typing import Any, overload
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError, AutogradError, DTypeError, ShapeError
-from shardwise.tensor import autograd
+from shardwise.tensor import autograd, torch_autograd
 from shardwise.tensor.lifting import Argnums, Lifted
 from shardwise.tensor.tensor import Tensor
+from shardwise.tensor.torch_autograd import Gradients, Tensors
 from shardwise.tensor.tree import Tree, tree_flatten, tree_unflatten
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -84,12 +85,15 @@ def grad(fn: Callable[..., Tree], argnums: Argnums = 0, has_aux: bool = False) -
 
 @overload
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Gradients | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    allow_unused: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    *,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]: ...
 
 
@@ -99,9 +103,9 @@ def grad(*args: Any, **kwargs: Any) -> Any:
     ``grad(fn, argnums=0, has_aux=False)`` returns a function that gives the gradient of `fn`: the
     second result of `value_and_grad`, or ``(gradient, aux)``.
 
-    ``grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
-    allow_unused=False)`` returns the gradients of tensors with respect to others on their tape, as
-    ``torch.autograd.grad`` does; see `shardwise.tensor.autograd.grad`.
+    ``grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
+    allow_unused=None)`` returns the gradients of tensors with respect to others on their tape, as
+    ``torch.autograd.grad`` does; see `shardwise.tensor.torch_autograd.grad`.
 
     Examples
     --------
@@ -117,7 +121,7 @@ def grad(*args: Any, **kwargs: Any) -> Any:
     fn = args[0] if args else kwargs.get("fn")
     if callable(fn):
         return _grad(*args, **kwargs)
-    return autograd.grad(*args, **kwargs)
+    return torch_autograd.grad(*args, **kwargs)
 
 
 def _grad(fn: Callable[..., Tree], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Tree]:

@@ -232,20 +232,21 @@ def test_the_roof_shows_every_public_name(tmp_path: Path) -> None:
 
 def test_type_checkers_see_what_the_roof_loads() -> None:
     tree = ast.parse((ROOT / "src" / "shardwise" / "__init__.py").read_text(encoding="utf-8"))
-    shown: dict[str, str] = {}
+    shown: dict[str, tuple[str, str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("shardwise"):
-            shown |= {name.asname or name.name: node.module for name in node.names}
+            shown |= {name.asname or name.name: (node.module, name.name) for name in node.names}
     assert sorted({*shown, "__version__"}) == sorted(sw.__all__)
     assert len(sw.__all__) == len(set(sw.__all__))
-    for name, home in shown.items():
+    for name, (home, there) in shown.items():
         if name != "tensor":  # the package, which can be called
-            assert getattr(sw, name) is getattr(importlib.import_module(home), name), name
+            assert getattr(sw, name) is getattr(importlib.import_module(home), there), name
 
 
 def test_the_roof_offers_all_functions_of_tensors() -> None:
     below = {
         "GraphTask", "RemovableHandle", "WeightGradients", "MemoryStats", "MemoryTrack", "backward",
         "backward_inputs", "current_task", "function_form", "intercept", "next_draw", "row_window",
+        "torch_autograd",
     }  # fmt: skip
     assert {*tensor.__all__, *function_form.__all__, *dtypes.__all__} - below <= set(sw.__all__)

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     )
     from shardwise.tensor import (
         Context, Function, Tensor, arange, as_tensor, asarray, atleast_1d, atleast_2d, atleast_3d, autocast,
-        autograd, bernoulli, block_diag, broadcast_shapes, broadcast_tensors, bucketize, cartesian_prod,
-        cat, cdist, chain_matmul, column_stack, combinations, complex, concat, concatenate, cuda,
-        cumulative_trapezoid, detect_anomaly, dstack, einsum, empty, empty_like, enable_grad, eye, fft,
-        from_dlpack, from_numpy, full, full_like, grad, gradcheck, gradgradcheck, hessian, hstack,
-        inference_mode, initial_seed, is_grad_enabled, isin, jacobian, jvp, linalg, linspace, logspace,
-        manual_seed, memory_stats, meshgrid, multinomial, no_grad, normal, ones, ones_like, polar, rand,
-        rand_like, randint, randint_like, randn, randn_like, random, randperm, recompute, row_stack,
-        scalar_tensor, searchsorted, set_grad_enabled, stack, tensor, tensordot, track_memory, trapezoid,
-        trapz, tree_flatten, tree_leaves, tree_map, tree_unflatten, tril_indices, triu_indices,
+        bernoulli, block_diag, broadcast_shapes, broadcast_tensors, bucketize, cartesian_prod, cat, cdist,
+        chain_matmul, column_stack, combinations, complex, concat, concatenate, cuda, cumulative_trapezoid,
+        detect_anomaly, dstack, einsum, empty, empty_like, enable_grad, eye, fft, from_dlpack, from_numpy,
+        full, full_like, grad, gradcheck, gradgradcheck, hessian, hstack, inference_mode, initial_seed,
+        is_grad_enabled, isin, jacobian, jvp, linalg, linspace, logspace, manual_seed, memory_stats,
+        meshgrid, multinomial, no_grad, normal, ones, ones_like, polar, rand, rand_like, randint,
+        randint_like, randn, randn_like, random, randperm, recompute, row_stack, scalar_tensor,
+        searchsorted, set_grad_enabled, stack, tensor, tensordot, torch_autograd as autograd, track_memory,
+        trapezoid, trapz, tree_flatten, tree_leaves, tree_map, tree_unflatten, tril_indices, triu_indices,
         value_and_grad, view_as_complex, view_as_real, vjp, vstack, where, zeros, zeros_like,
     )
     from shardwise.tensor.function_form import (
@@ -127,7 +127,9 @@ __all__ = [
     "zeros_like",
 ]
 _PACKAGES = ("backend", "collectives", "errors", "launch", "mesh", "nn", "optim", "parallel", "tensor")
-_MODULES = ("autograd", "cuda", "fft", "linalg", "random")  # of shardwise.tensor
+_MODULES = {  # of shardwise.tensor
+    "autograd": "torch_autograd", "cuda": "cuda", "fft": "fft", "linalg": "linalg", "random": "random",
+}
 _HOMES = {  # what does not live in shardwise.tensor
     "shardwise.backend.device": ("device",),
     "shardwise.backend.dtypes": (
@@ -161,7 +163,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'shardwise' has no attribute {name!r}")
     value: object
     if name in _MODULES:
-        value = importlib.import_module(f"shardwise.tensor.{name}")
+        value = importlib.import_module(f"shardwise.tensor.{_MODULES[name]}")
     else:
         value = importlib.import_module(_home(name)).__dict__[name]
     globals()[name] = value
