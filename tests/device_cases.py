@@ -6,6 +6,7 @@ compares with the plain formula on these arrays, widened to float64.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm
 from shardwise.backend.kernels.kernel import Kernel
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
 from shardwise.backend.kernels.pooling import (
     average_backward,
     average_forward,
@@ -80,6 +82,9 @@ def results(kernel: Kernel[..., Any], arguments: tuple[Any, ...], answer: Any) -
 
 _RNG = np.random.default_rng(17)
 _SHAPES = ((3, 5), (2, 3, 64), (2, 1000), (2, 4099), (40, 1), (33, 24), (0, 4), (4, 0), (7,))
+_EDGES = np.array(
+    [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 30.0, -30.0, 200.0, -200.0, 11.0, -11.0, 1.0, -0.5]
+)
 _WINDOWS: dict[str, tuple[tuple[int, ...], ...]] = {
     # size, kernel, stride, padding, dilation
     "line": ((9,), (3,), (2,), (1,), (1,)),
@@ -94,9 +99,6 @@ def _normal(*shape: int) -> Any:
 
 
 def _pointwise() -> Iterator[tuple[str, Case]]:
-    edges = np.array(
-        [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 30.0, -30.0, 200.0, -200.0, 11.0, -11.0]
-    )
     inputs = {
         "any": _normal(3, 4, 5),
         "long": _normal(5003),
@@ -104,7 +106,7 @@ def _pointwise() -> Iterator[tuple[str, Case]]:
         "strided": _normal(40)[::-3],
         "none": _normal(0, 3),
         "one": np.array(0.5),
-        "edges": edges,
+        "edges": _EDGES,
     }
     for name, x in inputs.items():
         g = np.where(np.isfinite(x), x, 1.0) + 0.5 if name == "edges" else _normal(*x.shape)
@@ -113,6 +115,28 @@ def _pointwise() -> Iterator[tuple[str, Case]]:
                 yield name, Case(kernel, (x,))
         for kernel in (gelu_backward, gelu_tanh_backward):
             yield name, Case(kernel, (g, x))
+
+
+def _formulas() -> Iterator[tuple[str, Case]]:
+    """Kernels that are made of their formulas: any numbers will do, those that are bounds in rising order."""
+    shapes = {
+        "any": [(3, 4, 5)] * 3,
+        "long": [(5003,)] * 3,
+        "broadcast": [(2, 3, 4), (3, 1), (4,)],
+        "one": [(), (1, 5), (1, 1)],
+        "none": [(0, 3)] * 3,
+    }
+    for kernel in POINTWISE_KERNELS:
+        names = list(inspect.signature(kernel.plain).parameters)
+        arrays = [name for name in names if name in kernel._array_names]
+        numbers = np.linspace(0.3, 1.1, len(names) - len(arrays)).tolist()
+        for label, sizes in shapes.items():
+            given = [_normal(*size) for size, _ in zip(sizes, arrays, strict=False)]
+            masked = [x > 0.0 if name == "mask" else x for name, x in zip(arrays, given, strict=True)]
+            yield label, Case(kernel, (*masked, *numbers), scale=0.1)
+        special = [np.roll(_EDGES, 5 * i) for i in range(len(arrays))]
+        masked = [x > 0.0 if name == "mask" else x for name, x in zip(arrays, special, strict=True)]
+        yield "edges", Case(kernel, (*masked, *numbers), scale=0.1)
 
 
 def _rows() -> Iterator[tuple[str, Case]]:
@@ -269,11 +293,12 @@ def _windows() -> Iterator[tuple[str, Case]]:
 
 
 def _named() -> Iterator[tuple[str, Case]]:
-    families = (_pointwise, _rows, _losses, _dropouts, _planes, _scatters, _windows)
+    families = (_pointwise, _formulas, _rows, _losses, _dropouts, _planes, _scatters, _windows)
     for name, case in (pair for family in families for pair in family()):
         yield f"{case.kernel.name}: {name}", case
 
 
+@np.errstate(all="ignore")
 def _numbered() -> dict[str, Case]:
     cases: dict[str, Case] = {}
     for name, case in _named():
@@ -285,5 +310,4 @@ def _numbered() -> dict[str, Case]:
     return cases
 
 
-with np.errstate(all="ignore"):
-    CASES = _numbered()
+CASES = _numbered()

@@ -1,4 +1,4 @@
-// Pointwise activations; the formulas are in activation.py and silu.py.
+// GELU in both forms, and erf; the formulas are in activation.py. Those of others are written by formula_source.py.
 #include "device.cuh"
 
 constexpr wide SQRT_HALF = 0.70710678118654752440, INVERSE_SQRT_2PI = 0.39894228040143267794;
@@ -52,25 +52,5 @@ gelu_tanh_backward(const real* __restrict__ g, const real* __restrict__ x, real*
         wide r = (wide)1 / ((wide)1 + s);
         wide slope = (wide)2 * s * r * r * SQRT_2_OVER_PI * ((wide)1 + (wide)3 * CUBIC * v * v);
         return gradient * ((u >= 0 ? (wide)1 : s) * r + v * slope);
-    });
-}
-
-KERNEL(256) silu_forward(const real* __restrict__ x, real* __restrict__ y, int64 n)
-{
-    map(n, x, y, [](wide v) {
-        v = v < -1000 ? (wide)-1000 : v;
-        wide e = exp(-fabs(v));
-        return v * ((v < 0 ? e : (wide)1) / ((wide)1 + e));
-    });
-}
-
-KERNEL(256) silu_backward(const real* __restrict__ g, const real* __restrict__ x, real* __restrict__ dx, int64 n)
-{
-    map(n, g, x, dx, [](wide gradient, wide v) {
-        v = clipped(v, -45, 45);
-        wide e = exp(-fabs(v));
-        wide r = (wide)1 / ((wide)1 + e);
-        wide s = (v < 0 ? e : (wide)1) * r;
-        return gradient * s * ((wide)1 + v * ((v < 0 ? (wide)1 : e) * r));
     });
 }

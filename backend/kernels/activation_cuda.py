@@ -1,4 +1,4 @@
-"""CUDA activations; the formulas are in ``activation.py`` and ``silu.py``."""
+"""CUDA activations; the formulas are in ``activation.py``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.kernels.device_source import DeviceSource
 from shardwise.backend.kernels.launch_cuda import Launcher, check_same_shape, contiguous, each, empty
 
-__all__ = [
-    "erf", "gelu_backward", "gelu_forward", "gelu_tanh_backward", "gelu_tanh_forward", "launch",
-    "silu_backward", "silu_forward",
-]  # fmt: skip
+__all__ = ["erf", "gelu_backward", "gelu_forward", "gelu_tanh_backward", "gelu_tanh_forward", "launch"]
 
 launch = Launcher(DeviceSource("activation.cu"))
 
@@ -32,14 +29,6 @@ def gelu_tanh_forward(x: Array) -> Array:
 
 def gelu_tanh_backward(g: Array, x: Array) -> Array:
     return _backward("gelu_tanh_backward", g, x)
-
-
-def silu_forward(x: Array) -> Array:
-    return _forward("silu_forward", x)
-
-
-def silu_backward(g: Array, x: Array) -> Array:
-    return _backward("silu_backward", g, x)
 
 
 def _forward(name: str, x: Array) -> Array:

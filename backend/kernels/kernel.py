@@ -16,10 +16,10 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.cuda import is_cuda_array
-from shardwise.backend.kernels.on_device import DeviceVersion
+from shardwise.backend.kernels.on_device import DeviceVersion, device_of
 from shardwise.backend.kernels.unavailable import FusedUnavailableError, report
 
-__all__ = ["FusedUnavailableError", "Kernel", "plain_formulas"]
+__all__ = ["FusedUnavailableError", "Kernel", "plain_formulas", "wants_plain_formulas"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,7 +63,8 @@ class Kernel(Generic[P, R]):
         Where the first array has fewer elements the formula runs: importing numba takes longer than
         thousands of such calls could save.
     cuda : str, optional
-        Where the version for CuPy arrays is, in the same form as `fused`.
+        Where the version for CuPy arrays is, in the same form as `fused`, or a class that makes it of the
+        formula.
     like : bool, default False
         The arrays only say where the result should be: their dtype does not matter to `cuda`.
 
@@ -102,7 +103,8 @@ class Kernel(Generic[P, R]):
         self._floats_at = tuple([i for i in range(arrays) if i != self._integer_at])
         self._fused: Callable[P, R] | None = None
         self._reason = ""
-        self.on_device = DeviceVersion(cuda, in_place, like) if cuda else None
+        formula = (plain, arrays, integer)
+        self.on_device = DeviceVersion(cuda, formula, in_place, like) if cuda else None
 
     def __repr__(self) -> str:
         return f"Kernel({self.name}, fused={self._source!r})"
@@ -143,7 +145,7 @@ class Kernel(Generic[P, R]):
                 except FusedUnavailableError as error:
                     self._give_up(str(error))
         elif self.on_device is not None and self.on_device.fits(arrays, labels) and not _plain_only.get():
-            there: R = self.on_device(_device_of(arrays[0]), *args, **kwargs)
+            there: R = self.on_device(device_of(arrays[0]), *args, **kwargs)
             if there is not NotImplemented:
                 return there
         narrow = None if self._in_place else _narrow_dtype(arrays)
@@ -234,10 +236,6 @@ def _is_plain_array(value: object) -> TypeGuard[Array]:
     return type(value) is np.ndarray or is_cuda_array(value)
 
 
-def _device_of(array: object) -> object:
-    return array.device if _is_plain_array(array) else None
-
-
 def _narrow_dtype(arrays: list[object]) -> np.dtype[np.generic] | None:
     """The first narrow float dtype among arrays of narrow and of float32 elements, if there is one."""
     narrow = None
@@ -284,3 +282,8 @@ def plain_formulas() -> Iterator[None]:
         yield
     finally:
         _plain_only.reset(token)
+
+
+def wants_plain_formulas() -> bool:
+    """Whether this runs inside a ``with plain_formulas()`` block."""
+    return _plain_only.get()

@@ -32,6 +32,7 @@ __all__ = [
     "matrix",
     "parts",
     "rows",
+    "upload",
     "wide",
     "zeros",
 ]
@@ -192,6 +193,14 @@ def wide(dtype: DTypeLike) -> np.dtype[np.generic]:
     return np.dtype(np.float64 if np.dtype(dtype) == np.float64 else np.float32)
 
 
+def upload(values: Array) -> Array:
+    """A copy of a NumPy array on the current device."""
+    import cupy
+
+    copy: Array = cupy.asarray(values)
+    return copy
+
+
 class DeviceTables:
     """Tables of integers in the memory of devices; those that were asked for before are kept."""
 
@@ -210,7 +219,7 @@ class DeviceTables:
     def _make(device: int, values: tuple[int, ...]) -> Array:
         import cupy
 
-        table: Array = cupy.asarray(np.array(values, np.int64))
+        table = upload(np.array(values, np.int64))
         cupy.cuda.get_current_stream().synchronize()  # kernels on other streams will read it too
         return table
 

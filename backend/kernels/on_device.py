@@ -11,9 +11,14 @@ from shardwise.backend.cuda import is_cuda_array
 from shardwise.backend.kernels.device_source import FLOATS
 from shardwise.backend.kernels.unavailable import FusedUnavailableError, report
 
-__all__ = ["DeviceVersion"]
+__all__ = ["DeviceVersion", "device_of"]
 
 _loading = threading.RLock()
+
+
+def device_of(array: Any) -> object:
+    """The device that a CuPy array is on, None for any other array."""
+    return array.device if is_cuda_array(array) else None
 
 
 class DeviceVersion:
@@ -23,15 +28,24 @@ class DeviceVersion:
     ----------
     source : str
         Where the function is that launches it, as ``"package.module:function"``. It takes the arguments
-        of the plain formula.
+        of the plain formula. A class there is called with `formula` and makes the function.
+    formula : tuple, optional
+        The plain formula, how many of its parameters are arrays, and the name of that of integers.
     in_place : int, default 0
         How many leading arrays are written.
     like : bool, default False
         The arrays only say on which device the result is wanted, so that their dtype does not matter.
     """
 
-    def __init__(self, source: str, in_place: int = 0, like: bool = False) -> None:
+    def __init__(
+        self,
+        source: str,
+        formula: tuple[Callable[..., Any], int, str] | None = None,
+        in_place: int = 0,
+        like: bool = False,
+    ) -> None:
         self._source = source
+        self._formula = formula
         self._in_place = in_place
         self._like = like
         self._function: Callable[..., Any] | None = None
@@ -45,15 +59,21 @@ class DeviceVersion:
         Raises
         ------
         FusedUnavailableError
-            If its module cannot be imported.
+            If its module cannot be imported, or no code can be made of the formula.
         """
         if self._function is None:
             with _loading:
                 try:
-                    self._function = pkgutil.resolve_name(self._source)
+                    found = pkgutil.resolve_name(self._source)
                 except ImportError as error:
                     raise FusedUnavailableError(f"{type(error).__name__}: {error}") from error
+                self._function = found(*(self._formula or ())) if isinstance(found, type) else found
         return self._function
+
+    def forget(self) -> None:
+        """Let go of the code, and of the reason why it was not to be had."""
+        self._function = None
+        self.reason = ""
 
     def fits(self, arrays: Sequence[Any], labels: Any) -> bool:
         """Tell whether these are CuPy arrays of one device and one floating dtype, and can be written."""

@@ -12,7 +12,8 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import DTypeError, ShapeError
 from shardwise.backend.kernels import optimizer_formula as formulas
 from shardwise.backend.kernels.contiguous import contiguous
-from shardwise.backend.kernels.kernel import Kernel
+from shardwise.backend.kernels.kernel import Kernel, wants_plain_formulas
+from shardwise.backend.kernels.on_device import DeviceVersion, device_of
 
 __all__ = [
     "UPDATES", "Update", "adadelta", "adagrad", "adam", "adam_amsgrad", "adamax", "approach", "lamb", "lion",
@@ -32,9 +33,9 @@ class Update:
     """A formula for one element, applied in place to all elements of many parameters.
 
     NumPy arrays of float32, float64 and their complex kin are updated in one compiled call, wherever they
-    lie. Others take the formula itself, one after the other: arrays with gaps, CuPy arrays, arrays without
-    data, and a machine without numba. Parameters of 16 bits are updated in float32 and rounded. Complex ones
-    are pairs of real ones.
+    lie, and so are CuPy arrays of one device, those of 16 bits too. Others take the formula itself, one
+    after the other: arrays with gaps, arrays without data, and a machine without numba. Parameters of 16
+    bits are updated in float32 and rounded. Complex ones are pairs of real ones.
 
     Parameters
     ----------
@@ -85,17 +86,19 @@ class Update:
             update_each(self.formula, columns, numbers)
             return
         self._check_kinds(columns)
-        together: dict[object, tuple[list[list[Array]], list[tuple[float, ...]]]] = {}
+        together: dict[
+            tuple[object, np.dtype[np.generic]], tuple[list[list[Array]], list[tuple[float, ...]]]
+        ] = {}
         for arrays, row in zip(zip(*columns, strict=True), numbers, strict=True):
             flat = _flat(arrays)
             if flat is None:
                 _update_alone(self.formula, arrays, row)
                 continue
-            rows, their_numbers = together.setdefault(flat[0].dtype, ([], []))
+            rows, their_numbers = together.setdefault((device_of(flat[0]), flat[0].dtype), ([], []))
             rows.append(flat)
             their_numbers.append(row)
-        for rows, their_numbers in together.values():
-            update_each(self.formula, list(zip(*rows, strict=True)), their_numbers)
+        for (device, _), (rows, their_numbers) in together.items():
+            _update_together(self.formula, device, list(zip(*rows, strict=True)), their_numbers)
 
     def _check_shapes(self, columns: Sequence[Sequence[Array]]) -> None:
         shapes = [param.shape for param in columns[0]]
@@ -135,6 +138,25 @@ def _update_each(
 
 
 update_each = Kernel(_update_each, "shardwise.backend.kernels.optimizer_cpu:update_each", arrays=0)
+_update_on_device = DeviceVersion("shardwise.backend.kernels.optimizer_cuda:update_each")
+
+
+def _update_together(
+    formula: Formula,
+    device: object,
+    columns: Sequence[Sequence[Array]],
+    numbers: Sequence[tuple[float, ...]],
+) -> None:
+    """Apply a formula to contiguous arrays of one dtype and device; that of NumPy's arrays is None."""
+    if device is None:
+        update_each(formula, columns, numbers)
+    elif (
+        wants_plain_formulas()
+        or _update_on_device.reason
+        or _update_on_device(device, formula, columns, numbers) is NotImplemented
+    ):
+        for arrays, row in zip(zip(*columns, strict=True), numbers, strict=True):
+            _update_alone(formula, arrays, row)
 
 
 def _blocks(arrays: Sequence[Array]) -> Iterator[Sequence[Array]]:
@@ -162,19 +184,31 @@ def _fit(columns: Sequence[Sequence[Array]]) -> bool:
 
 
 def _flat(arrays: Sequence[Array]) -> list[Array] | None:
-    """Return contiguous real NumPy arrays over the memory of these, if there are such."""
-    if any(type(array) is not np.ndarray for array in arrays):
+    """Return contiguous real arrays of NumPy or of one device over the memory of these, if there are such."""
+    kind, device = type(arrays[0]), device_of(arrays[0])
+    if any(type(array) is not kind or device_of(array) != device for array in arrays):
+        return None
+    if device is None and kind is not np.ndarray:
         return None
     param, grad, *state = arrays
     real = _REAL.get(param.dtype)
+    if real is None and device is not None and param.dtype in _NARROW:
+        real = param.dtype
     if real is None or any(array.dtype != param.dtype for array in state):
         return None
-    if not param.flags.carray:
+    if not _is_plain_memory(param):
         param, grad, *state = (array.T for array in (param, grad, *state))  # in Fortran's order, perhaps
-    if not all(array.flags.carray for array in (param, *state)):
+    if not all(map(_is_plain_memory, (param, *state))):
         return None
-    grad = contiguous(grad.astype(param.dtype, copy=False))
+    grad = grad.astype(param.dtype, copy=False)
+    if device is None or not grad.flags.c_contiguous:
+        grad = contiguous(grad) if device is None else grad.copy(order="C")
     return [array.reshape(-1).view(real) for array in (param, grad, *state)]
+
+
+def _is_plain_memory(array: Array) -> bool:
+    """Tell whether compiled code can go through it element by element, and write."""
+    return array.flags.carray if type(array) is np.ndarray else array.flags.c_contiguous
 
 
 def _update_alone(formula: Formula, arrays: Sequence[Array], row: tuple[float, ...]) -> None:

@@ -5,7 +5,7 @@ argument, and then run on the CPU if there is a C++ compiler. What that shows: r
 wait for each other where they have to. What it does not: anything about speed, or about CuPy itself.
 """
 
-from emulated_cuda.compiler import compiled, find_compiler
+from emulated_cuda.compiler import compile_together, compiled, find_compiler
 from emulated_cuda.cupy import DeviceArray, Launch, install, launches, to_device, to_host
 from emulated_cuda.declaration import Declaration, Parameter, declarations
 
@@ -14,6 +14,7 @@ __all__ = [
     "DeviceArray",
     "Launch",
     "Parameter",
+    "compile_together",
     "compiled",
     "declarations",
     "find_compiler",

@@ -95,11 +95,17 @@ class DeviceArray(np.ndarray):
             if function is np.zeros_like:
                 array[...] = 0
             return array
+        if function is np.broadcast_to:  # NumPy's drops the subclass
+            return super().__array_function__(function, types, args, {**kwargs, "subok": True})
         return super().__array_function__(function, types, args, kwargs)
 
     @property
     def device(self) -> Device:  # type: ignore[override]
         return Device(self._device)
+
+    @property
+    def data(self) -> SimpleNamespace:  # type: ignore[override]
+        return SimpleNamespace(ptr=self.ctypes.data)
 
 
 def to_device(x: np.ndarray, spare: int = 0) -> DeviceArray:
@@ -194,7 +200,7 @@ class RawKernel:
         assert value.dtype == dtype, f"{where} is {dtype}, got {value.dtype}"
         assert value.flags.c_contiguous, f"{where} is not contiguous"
         assert value._device == _CURRENT[-1], f"{where} is on another device"
-        return value.ctypes.data
+        return int(value.data.ptr)
 
 
 @contextmanager

@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 from device_cases import CASES, Case, cast, results
-from emulated_cuda import DeviceArray, compiled, find_compiler, launches, to_device, to_host
+from emulated_cuda import DeviceArray, compile_together, find_compiler, launches, to_device, to_host
 from shardwise.backend.kernels.device_table import DEVICE_SOURCES
+from shardwise.backend.kernels.kernel import Kernel
+from shardwise.backend.kernels.launch_cuda import Launcher
+from shardwise.backend.kernels.optimizer import UPDATES, Update
+from shardwise.backend.kernels.optimizer_cuda import update_launcher
+from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
 from tolerance import assert_close, widened
 
 pytestmark = [
@@ -28,14 +33,23 @@ def compiled_at_once(request: pytest.FixtureRequest) -> None:
     """Where this whole file runs: compile on all cores what one test after the other would."""
     if sum(item.path == request.path for item in request.session.items) < len(NAMES):
         return
+    made = [pointwise_launcher(kernel).source for kernel in POINTWISE_KERNELS]
+    updates = [update_launcher(update.formula, len(update.arrays)).source for update in UPDATES]
+    groups = [*([source] for source in DEVICE_SOURCES), made, updates]
     wanted = [
-        (source.text, source.options(dtype))
-        for source in DEVICE_SOURCES
+        ([source.text for source in group], group[0].options(dtype))
+        for group in sorted(groups, key=len, reverse=True)
         for dtype in DTYPES
-        if np.dtype(dtype).name in source.dtypes
+        if np.dtype(dtype).name in group[0].dtypes
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda what: compiled(*what), wanted))
+        list(pool.map(lambda what: compile_together(*what), wanted))
+
+
+def pointwise_launcher(kernel: Kernel[..., Any]) -> Launcher:
+    assert kernel.on_device is not None
+    launch: Launcher = kernel.on_device.function.launch
+    return launch
 
 
 def check(case: Case, dtype: Any, spare: int = 0) -> None:
@@ -80,3 +94,28 @@ def test_against_the_formula(name: str, dtype: Any) -> None:
 def test_on_arrays_that_cannot_be_read_16_bytes_at_a_time(name: str) -> None:
     check_all(name, np.float32, spare=1)
     check_all(name, np.float16, spare=3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("update", UPDATES, ids=lambda update: update.name)
+def test_updates_of_many_parameters_in_one_launch(update: Update, dtype: Any) -> None:
+    shapes = [(), (77,), (6, 5, 4), (0,), (1 << 14,), ((1 << 14) + 5,)]
+    rng = np.random.default_rng(5)
+    columns = [
+        [np.asarray(np.abs(rng.standard_normal(shape)) + 0.5, dtype) for shape in shapes]
+        for _ in update.arrays
+    ]
+    numbers = [tuple(rng.uniform(0.1, 0.9, len(update.numbers)).tolist()) for _ in shapes]
+    numbers[1] = numbers[2]
+    numbers[3] = tuple(
+        0.0 if name in ("l2", "decay") else n for name, n in zip(update.numbers, numbers[3], strict=True)
+    )
+    wide = [[array.astype(np.float64) for array in column] for column in columns]
+    device = [[to_device(array, i % 2) for i, array in enumerate(column)] for column in columns]
+    update(wide, numbers)
+    launches.clear()
+    update(device, numbers)
+    assert [launch.name for launch in launches] == ["update_each"]
+    for ours, theirs in zip(device, wide, strict=True):
+        for actual, expected in zip(ours, theirs, strict=True):
+            assert_close(to_host(actual), expected, scale=1.0)
