@@ -44,8 +44,10 @@ __all__ = [
     "fused",
     "int64",
     "read",
+    "read_strided",
     "uint32",
     "write",
+    "write_strided",
 ]
 
 NumbaType: TypeAlias = object
@@ -75,6 +77,18 @@ def read(scalar: NumbaType, ndim: int) -> NumbaType:
 def write(scalar: NumbaType, ndim: int) -> NumbaType:
     """The type of a C-contiguous array that a kernel writes."""
     array: NumbaType = numba.types.Array(scalar, ndim, "C")
+    return array
+
+
+def read_strided(scalar: NumbaType, ndim: int) -> NumbaType:
+    """The type of an array with any strides that a kernel only reads."""
+    array: NumbaType = numba.types.Array(scalar, ndim, "A", readonly=True)
+    return array
+
+
+def write_strided(scalar: NumbaType, ndim: int) -> NumbaType:
+    """The type of an array with any strides that a kernel writes."""
+    array: NumbaType = numba.types.Array(scalar, ndim, "A")
     return array
 
 

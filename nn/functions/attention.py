@@ -8,8 +8,8 @@ import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.nn.check import check_dtypes, check_tensors
-from shardwise.nn.functions.dropout import check_probability, dropout
-from shardwise.tensor import Tensor, ones, where
+from shardwise.nn.functions.dropout import check_probability
+from shardwise.tensor import Tensor, next_draw, where
 from shardwise.tensor.ops import attention
 
 __all__ = ["attention_weights", "scaled_dot_product_attention"]
@@ -79,34 +79,27 @@ def scaled_dot_product_attention(
     heads = query.shape[-3] if enable_gqa and query.ndim > 2 else 0
     groups = _groups(query, key, value) if enable_gqa else 1
     lead = _lead(query, key, value, groups)
+    scores = (*lead, shapes[0][-2], shapes[1][-2])
     if attn_mask is not None:
-        _check_mask(attn_mask, (*lead, shapes[0][-2], shapes[1][-2]), query)
+        attn_mask = _checked_mask(attn_mask, scores, query)
     if groups > 1:  # the heads that share a key get a dim of their own, along which keys broadcast
         parted = (*query.shape[:-3], heads // groups, groups, *query.shape[-2:])
         query, key, value = query.reshape(parted), key.unsqueeze(-3), value.unsqueeze(-3)
         attn_mask = _parted(attn_mask, heads // groups, groups)
-    out = _attend(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    draw = next_draw() if dropout_p > 0.0 else None
+    out = attention.Attention.apply(
+        query,
+        key,
+        value,
+        attn_mask,
+        scale=float(scale),
+        causal=is_causal,
+        p=float(dropout_p),
+        seed=draw.seed if draw else 0,
+        stream=draw.stream if draw else 0,
+        offset=draw.offset(scores) if draw else 0,
+    )
     return out.reshape(*lead, *out.shape[-2:]) if groups > 1 else out
-
-
-def _attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float,
-) -> Tensor:
-    if mask is None and dropout_p == 0.0 and key.shape[-2]:
-        lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-        query, key, value = (
-            x if x.shape[:-2] == lead else x.expand(*lead, *x.shape[-2:]) for x in (query, key, value)
-        )
-        return attention.Attention.apply(query, key, value, scale=scale, causal=is_causal)
-    if is_causal:
-        mask = _causal(query, key)
-    return dropout(attention_weights(query, key, mask, scale), dropout_p) @ value
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float) -> Tensor:
@@ -174,12 +167,8 @@ def _parted(mask: Tensor | None, heads: int, groups: int) -> Tensor | None:
     return mask.reshape(*mask.shape[:-3], heads, groups, *mask.shape[-2:])
 
 
-def _causal(query: Tensor, key: Tensor) -> Tensor:
-    shape = query.shape[-2], key.shape[-2]
-    return ones(*shape, dtype=np.bool_, device=query.device).tril()
-
-
-def _check_mask(mask: Tensor, shape: tuple[int, ...], query: Tensor) -> None:
+def _checked_mask(mask: Tensor, shape: tuple[int, ...], query: Tensor) -> Tensor:
+    """Return a mask that fits scores of this shape."""
     fits = mask.ndim <= len(shape) and all(
         n in (1, m) for n, m in zip(mask.shape[::-1], shape[::-1], strict=False)
     )
@@ -193,6 +182,7 @@ def _check_mask(mask: Tensor, shape: tuple[int, ...], query: Tensor) -> None:
             f"attention: attn_mask must be bool (True takes part) or {query.dtype} (added to the "
             f"scores), not {mask.dtype}; compare, as in mask != 0, or cast with astype()"
         )
+    return mask
 
 
 def _lowest(scores: Tensor) -> float:
