@@ -13,7 +13,7 @@ from shardwise.tensor.methods.in_place import InPlace
 from shardwise.tensor.methods.scattering import Number, Reduce, Scattering, Values
 from shardwise.tensor.methods.selection import Places, index_error
 from shardwise.tensor.ops import index as indexing
-from shardwise.tensor.ops.key import plain_index
+from shardwise.tensor.ops.key import is_basic, plain_index
 
 __all__ = ["Assignment"]
 
@@ -47,7 +47,7 @@ class Assignment(Scattering, InPlace):
                 "cannot write into a tensor whose memory is read-only, as that of an expanded one is; "
                 "clone() it first"
             )
-        tracked = self._tracked("assignment by index", value)
+        tracked = self._tracked("assignment by index", value, region=self._region(plain))
         try:
             out = indexing.IndexPut.apply(self, value, index=plain, in_place=True)
         except IndexRangeError:
@@ -57,6 +57,20 @@ class Assignment(Scattering, InPlace):
         self.version.count += 1
         if tracked:
             self._follow(out)
+
+    def _region(self, key: Any) -> Any:
+        """Return the memory that an index chooses, if others look at this tensor's; None if it is unknown.
+
+        So ``x[0] = x[1]`` may be written: who looks at other rows loses nothing.
+        """
+        data: Any = self.data
+        if not self.version.views or not isinstance(data, np.ndarray) or not is_basic(key):
+            return None
+        parts = key if type(key) is tuple else (key,)
+        try:
+            return data[parts if Ellipsis in parts else (*parts, ...)]
+        except IndexError:
+            return None  # the assignment itself will say why
 
     def scatter_(
         self, dim: int, index: Places, src: Values | Number | None = None, *, value: Number | None = None,

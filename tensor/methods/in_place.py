@@ -44,13 +44,14 @@ class InPlace(Carrier):
             views.append(weakref.ref(base))
         views.append(weakref.ref(self))
 
-    def _shared(self) -> bool:
-        """Tell whether another living tensor looks at this memory."""
-        others = [view() for view in self.version.views]
-        return any(other is not None and other is not self for other in others)
+    def _shared(self, region: Array | None = None) -> bool:
+        """Tell whether another living tensor looks at this memory, or at `region`, a part of it."""
+        views: list[Any] = [view() for view in self.version.views]
+        others = [view for view in views if view is not None and view is not self]
+        return any(region is None or np.shares_memory(other.data, region) for other in others)
 
-    def _tracked(self, name: str, *others: Any) -> bool:
-        """Tell whether writing `others` into this tensor goes on the tape.
+    def _tracked(self, name: str, *others: Any, region: Array | None = None) -> bool:
+        """Tell whether writing `others` into this tensor, or into `region` of it, goes on the tape.
 
         Raises
         ------
@@ -67,7 +68,7 @@ class InPlace(Carrier):
                 "Write under no_grad(), or use the out-of-place form."
             )
         # The write would be on the tape of this tensor alone, and the others would lose its gradient.
-        if self._shared():
+        if self._shared(region):
             what, instead = "tensor with views", ""
             if self._view:
                 what, instead = "view of another tensor", "Write x[i] = x[i] + y in place of x[i] += y; else "

@@ -21,7 +21,7 @@ from shardwise.errors import (
     IndexRangeError,
     ShapeError,
 )
-from shardwise.tensor import Tensor
+from shardwise.tensor import Tensor, grad
 from shardwise.tensor.signature import known_shapes, terms_of
 
 shapes = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)
@@ -140,6 +140,24 @@ def test_dtypes_pass_through() -> None:
     assert whole.tolist() == [1, 2, 3]
 
 
+def test_one_part_is_assigned_to_another() -> None:
+    x = sw.tensor(np.arange(6.0).reshape(3, 2), requires_grad=True)
+    y = x * 1.0
+    y[0] = y[1]  # the view on the right looks at another row
+    last = y[2]
+    y[1, 0] = 7.0
+    (grads,) = grad(y.sum() + last.sum(), x)
+    assert y.tolist() == [[2.0, 3.0], [7.0, 3.0], [4.0, 5.0]]
+    assert grads.tolist() == [[0.0, 0.0], [1.0, 2.0], [2.0, 2.0]]
+    first = y[0]
+    with pytest.raises(AutogradError, match="into a tensor with views on the tape"):
+        y[:, 1] = 0.0  # of which `first` sees one place
+    with pytest.raises(AutogradError, match="into a tensor with views on the tape"):
+        y[1:] = y[:-1]
+    with pytest.raises(IndexRangeError, match="assignment to"):
+        x.detach().clone()[7] = first.detach()
+
+
 def test_assignment_goes_on_the_tape() -> None:
     x = sw.tensor([1.0, 2.0, 3.0], requires_grad=True)
     y = x * 2.0
@@ -156,7 +174,7 @@ def test_assignment_goes_on_the_tape() -> None:
     assert x.tolist() == [5.0, 2.0, 3.0]
     view = y[1:]
     with pytest.raises(AutogradError, match="into a tensor with views on the tape"):
-        y[0] = x[0]
+        y[1] = x[0]
     del view
     y[1:] = x[:2] * x[:2]
     y.sum().backward()
