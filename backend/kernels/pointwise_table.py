@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardwise.backend.kernels import choice, likelihood, piecewise, rectifier, regression, silu, smooth
+from shardwise.backend.kernels import choice, gate, likelihood, piecewise, rectifier, regression, silu, smooth
 
 __all__ = ["POINTWISE_KERNELS"]
 
@@ -15,6 +15,7 @@ POINTWISE_KERNELS = (
     *(piecewise.hard_sigmoid_forward, piecewise.hard_sigmoid_backward),
     *(piecewise.hard_swish_forward, piecewise.hard_swish_backward),
     *(silu.silu_forward, silu.silu_backward),
+    *(gate.silu_gate_forward, gate.silu_gate_backward),
     *(smooth.sigmoid_forward, smooth.sigmoid_backward, smooth.tanh_backward, smooth.tanh_shrink_backward),
     *(smooth.softplus_forward, smooth.softplus_backward),
     *(smooth.log_sigmoid_forward, smooth.log_sigmoid_backward),

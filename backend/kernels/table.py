@@ -15,6 +15,7 @@ from shardwise.backend.kernels.convolution import add_windows_, take_windows_
 from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
 from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
 from shardwise.backend.kernels.embedding import embedding_backward
+from shardwise.backend.kernels.gate import glu_backward, glu_forward, swiglu_backward, swiglu_forward
 from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
 from shardwise.backend.kernels.gru import gru_backward, gru_forward
@@ -74,6 +75,7 @@ KERNELS = (
     *(sum_over, sum_of_squares_over, sum_of_sizes_over, sum_of_numbers_over, largest_over, smallest_over),
     *(weighted_cross_entropy_forward, weighted_cross_entropy_backward),
     *(soft_cross_entropy_forward, soft_cross_entropy_backward),
+    *(glu_forward, glu_backward, swiglu_forward, swiglu_backward),
     *(lstm_forward, lstm_backward, gru_forward, gru_backward),
     *POINTWISE_KERNELS,
 )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.silu import silu_backward, silu_forward
+from shardwise.backend.kernels.gate import (
+    glu_backward,
+    glu_forward,
+    silu_gate_backward,
+    silu_gate_forward,
+    swiglu_backward,
+    swiglu_forward,
+)
 from shardwise.tensor.function import Context, Function, Gradients
-from shardwise.tensor.ops.elementary import Sigmoid
-from shardwise.tensor.ops.smooth import Silu
 
 __all__ = ["Glu", "SiluGate", "Swiglu"]
 
@@ -25,12 +28,6 @@ def _halving(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str
     return f"{before}[{_LETTERS[dim]}]{after}->{before}[z]{after}"
 
 
-def _halves(x: Any, dim: int) -> tuple[Any, Any]:
-    dim %= x.ndim
-    half, front = x.shape[dim] // 2, (slice(None),) * dim
-    return x[(*front, slice(None, half))], x[(*front, slice(half, None))]
-
-
 class Glu(Function):
     """``a * sigmoid(b)`` for the halves `a` and `b` along `dim` (Dauphin et al. 2017)."""
 
@@ -40,16 +37,12 @@ class Glu(Function):
     def forward(ctx: Context, x: Array, dim: int) -> Array:
         ctx.dim = dim
         ctx.save(x)
-        a, b = _halves(x, dim)
-        return a * Sigmoid.apply(b)
+        return glu_forward(x, dim)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        a, b = _halves(x, ctx.dim)
-        s = Sigmoid.apply(b)
-        through = g * s
-        return (np.concatenate([through, through * a * (1.0 - s)], axis=ctx.dim),)
+        return (glu_backward(g, x, ctx.dim),)
 
 
 class Swiglu(Function):
@@ -60,14 +53,12 @@ class Swiglu(Function):
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
         ctx.save(x)
-        a, b = _halves(x, -1)
-        return silu_forward(a) * b
+        return swiglu_forward(x)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         (x,) = ctx.saved
-        a, b = _halves(x, -1)
-        return (np.concatenate([silu_backward(g * b, a), g * Silu.apply(a)], axis=-1),)
+        return (swiglu_backward(g, x),)
 
 
 class SiluGate(Function):
@@ -78,10 +69,10 @@ class SiluGate(Function):
     @staticmethod
     def forward(ctx: Context, gate: Array, x: Array) -> Array:
         ctx.save(gate, x)
-        return silu_forward(gate) * x
+        return silu_gate_forward(gate, x)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
         gate, x = ctx.saved
-        dgate = silu_backward(g * x, gate) if ctx.need[0] else None
-        return dgate, g * Silu.apply(gate) if ctx.need[1] else None
+        dgate = silu_gate_backward(g, gate, x) if ctx.need[0] else None
+        return dgate, silu_gate_forward(gate, g) if ctx.need[1] else None

@@ -240,6 +240,10 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "weighted_cross_entropy_backward": (L, L_ROWS, L_LABELS, None, None, -1, 0.1),
     "soft_cross_entropy_forward": (L, L, L[0], 0.1),
     "soft_cross_entropy_backward": (L, L_ROWS, L, L[0], None, 0.1),
+    "glu_forward": (S, 2),
+    "glu_backward": (S[:, :, :20], S, 2),
+    "swiglu_forward": (S,),
+    "swiglu_backward": (S[:, :, :20], S),
     "lstm_forward": (S, S[0, :, :10], S[0, :, :10], W, None, None, False),
     "lstm_backward": (
         *(S[..., :10], S[0, :, :10], S[0, :, :10], S[0, :, :10], W, None, S, S[..., :10], None, False),
