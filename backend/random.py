@@ -198,7 +198,7 @@ def bernoulli_threshold(name: str, p: float) -> int:
 
 def _other(like: Array | None) -> Array | None:
     """`like`, unless it is NumPy's: its dtype should not be taken for that of an operand."""
-    return None if isinstance(like, np.ndarray) else like
+    return None if type(like) is np.ndarray else like
 
 
 def _checked(name: str, dtype: DTypeLike, shape: Shape, offset: int) -> tuple[np.dtype[np.generic], int]:

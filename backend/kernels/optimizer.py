@@ -18,7 +18,7 @@ from shardwise.backend.kernels.on_device import DeviceVersion, device_of
 __all__ = [
     "UPDATES", "Update", "adadelta", "adagrad", "adam", "adam_amsgrad", "adamax", "approach", "lamb", "lion",
     "nadam", "radam", "rmsprop", "rmsprop_centered", "rmsprop_centered_momentum", "rmsprop_momentum", "sgd",
-    "sgd_momentum", "sgd_nesterov",
+    "sgd_momentum", "sgd_nesterov", "update_on_device",
 ]  # fmt: skip
 
 Formula = Callable[..., tuple[Array, ...]]
@@ -138,7 +138,7 @@ def _update_each(
 
 
 update_each = Kernel(_update_each, "shardwise.backend.kernels.optimizer_cpu:update_each", arrays=0)
-_update_on_device = DeviceVersion("shardwise.backend.kernels.optimizer_cuda:update_each")
+update_on_device = DeviceVersion("shardwise.backend.kernels.optimizer_cuda:update_each")
 
 
 def _update_together(
@@ -152,8 +152,8 @@ def _update_together(
         update_each(formula, columns, numbers)
     elif (
         wants_plain_formulas()
-        or _update_on_device.reason
-        or _update_on_device(device, formula, columns, numbers) is NotImplemented
+        or update_on_device.reason
+        or update_on_device(device, formula, columns, numbers) is NotImplemented
     ):
         for arrays, row in zip(zip(*columns, strict=True), numbers, strict=True):
             _update_alone(formula, arrays, row)

@@ -10,7 +10,7 @@ import pytest
 from emulated_cuda import install, launches
 from shardwise.backend.kernels.device_table import LAUNCHERS
 from shardwise.backend.kernels.launch_cuda import device_table
-from shardwise.backend.kernels.optimizer import UPDATES
+from shardwise.backend.kernels.optimizer import UPDATES, update_on_device
 from shardwise.backend.kernels.optimizer_cuda import update_launcher
 from shardwise.backend.kernels.table import KERNELS
 
@@ -32,5 +32,6 @@ def _forget() -> None:
     for kernel in KERNELS:
         if kernel.on_device is not None:
             kernel.on_device.forget()
+    update_on_device.forget()
     for update in UPDATES:
         update_launcher(update.formula, len(update.arrays)).forget()
