@@ -13,7 +13,7 @@ from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.inverse import Inv
 from shardwise.tensor.ops.matrix import adjoint, attempt, check_matrices, columns_scaled
 
-__all__ = ["Cofactor", "Det", "SlogDet", "logdet"]
+__all__ = ["Cofactor", "CofactorSlope", "Det", "SlogDet", "logdet"]
 
 Shape = tuple[int, ...]
 
@@ -44,33 +44,82 @@ class Det(Function):
 
 
 class Cofactor(Function):
-    """The derivatives of the determinant by each element: ``det(a) * inv(a).T``, also where det is 0.
-
-    The gradient of this (the second derivative of a determinant) is known for invertible matrices only.
-    """
+    """The derivatives of the determinant by each element: ``det(a) * inv(a).T``, also where det is 0."""
 
     signature = "...[m][n]->...[m][n]"
     precision = "wide"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
-        u, s, vh = attempt("det", np.linalg.svd, a, why="has NaN in it, so that its gradient is unknown")
-        others = np.where(np.eye(s.shape[-1], dtype=bool, like=a), 1.0, np.expand_dims(s, -2))
+        ctx.save(a)
+        u, s, vh, phase = _decomposed(a)
         with np.errstate(over="ignore", invalid="ignore"):
-            products = np.prod(others, axis=-1)
-            phase = np.linalg.det(u) * np.linalg.det(vh)
-            inner = columns_scaled(conj(u), products) @ conj(vh)
-            out = np.expand_dims(phase, (-2, -1)) * inner
-        ctx.save(a, out)
-        return out
+            inner = columns_scaled(conj(u), np.prod(_others(s), axis=-1)) @ conj(vh)
+            return phase * inner
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        a, out = ctx.saved
-        inverse = np.swapaxes(Inv.apply(a), -1, -2)
-        h = conj(g)
-        total = np.sum(h * out, axis=(-2, -1), keepdims=True)
-        return (conj(total * inverse - out @ np.swapaxes(h, -1, -2) @ inverse),)
+        (a,) = ctx.saved
+        return (conj(CofactorSlope.apply(a, conj(g))),)
+
+
+class CofactorSlope(Function):
+    """How the cofactors change in the direction `h`; in the bases of the singular vectors it is short.
+
+    Its own gradient by `a`, the third derivative of a determinant, is known for invertible matrices only.
+    """
+
+    signature = "...[m][n],...[m][n]->...[m][n]"
+    precision = "wide"
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, h: Array) -> Array:
+        ctx.save(a, h)
+        u, s, vh, phase = _decomposed(a)
+        diagonal = np.eye(s.shape[-1], dtype=bool, like=a)
+        with np.errstate(over="ignore", invalid="ignore"):
+            without = np.where(diagonal, 0.0, _without_two(_others(s)))
+            turned = adjoint(u) @ h @ adjoint(vh)
+            along = np.diagonal(turned, axis1=-2, axis2=-1)
+            inner = np.expand_dims(np.sum(without * np.expand_dims(along, -2), axis=-1), -1) * diagonal
+            inner = inner - without * np.swapaxes(turned, -1, -2)
+            return phase * (conj(u) @ inner @ conj(vh))
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        a, h = ctx.saved
+        k = conj(g)
+        da = None
+        if ctx.need[0]:
+            b = np.swapaxes(Inv.apply(a), -1, -2)
+            bh, bk = b @ np.swapaxes(h, -1, -2), b @ np.swapaxes(k, -1, -2)
+            of_h, of_k, of_both = _trace(bh), _trace(bk), _trace(bh @ bk)
+            inner = (of_h * of_k - of_both) * b - of_k * (bh @ b) - of_h * (bk @ b) + (bh @ bk + bk @ bh) @ b
+            da = conj(np.expand_dims(Det.apply(a), (-2, -1)) * inner)
+        return da, conj(CofactorSlope.apply(a, k)) if ctx.need[1] else None
+
+
+def _decomposed(a: Array) -> tuple[Array, Array, Array, Array]:
+    """Return ``u, s, vh``, and the determinant of ``u @ vh``, with two more dims."""
+    u, s, vh = attempt("det", np.linalg.svd, a, why="has NaN in it, so that its gradient is unknown")
+    return u, s, vh, np.expand_dims(np.linalg.det(u) * np.linalg.det(vh), (-2, -1))
+
+
+def _others(s: Array) -> Array:
+    """Return in row ``i`` the numbers `s` with a 1 in place of number ``i``."""
+    return np.where(np.eye(s.shape[-1], dtype=bool, like=s), 1.0, np.expand_dims(s, -2))
+
+
+def _without_two(others: Array) -> Array:
+    """Return at ``[i, j]`` the product of row ``i`` without its number ``j``."""
+    one = np.ones_like(others[..., :1])
+    before = np.cumprod(np.concatenate([one, others[..., :-1]], axis=-1), axis=-1)
+    behind = np.cumprod(np.concatenate([one, others[..., :0:-1]], axis=-1), axis=-1)
+    return before * np.flip(behind, axis=-1)
+
+
+def _trace(a: Array) -> Array:
+    return np.expand_dims(np.sum(np.diagonal(a, axis1=-2, axis2=-1), axis=-1), (-2, -1))
 
 
 class SlogDet(Function):

@@ -11,6 +11,7 @@ import numpy as np
 import shardwise as sw
 from cases.operand import Case, make
 from shardwise.tensor import Tensor, linalg
+from shardwise.tensor.ops.determinant import Cofactor, CofactorSlope
 
 __all__ = ["CASES", "make_complex"]
 
@@ -58,6 +59,11 @@ BOTH: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
         ((3, 3), (2, 3)),
     ),
     "det": (linalg.det, ((2, 3, 3),)),
+    "det singular": (lambda a: linalg.det(a[[0, 0, 1]]), ((2, 3),)),
+    "det of rank one": (lambda a: linalg.det(a[[0, 0, 0]]), ((1, 3),)),
+    "det of one element and of none": (lambda a, b: a.det() + b.det(), ((1, 1), (0, 0))),
+    "cofactors": (Cofactor.apply, ((2, 3, 3),)),
+    "slope of cofactors": (CofactorSlope.apply, ((3, 3), (3, 3))),
     "slogdet": (linalg.slogdet, ((2, 3, 3),)),
     "logdet": (lambda a: positive(a).logdet(), ((3, 3),)),
     "cholesky": (lambda a: linalg.cholesky(positive(a)), ((2, 3, 3),)),
