@@ -13,18 +13,6 @@ __all__ = ["Device", "device"]
 class Device(str):
     """The name of a device, such as ``"cuda:1"``: a string that knows its parts.
 
-    Parameters
-    ----------
-    type : str or int
-        A name, with or without a number; a number alone means a CUDA device.
-    index : int, optional
-        The number, if the name has none.
-
-    Raises
-    ------
-    DeviceError
-        It is not written like a device; one that is may still not be there.
-
     Examples
     --------
     >>> device = Device("cuda", 1)
@@ -35,6 +23,20 @@ class Device(str):
     __slots__ = ()
 
     def __new__(cls, type: str | int, index: int | None = None) -> Self:
+        """Read a name.
+
+        Parameters
+        ----------
+        type : str or int
+            A name, with or without a number; a number alone means a CUDA device.
+        index : int, optional
+            The number, if the name has none.
+
+        Raises
+        ------
+        DeviceError
+            It is not written like a device; one that is may still not be there.
+        """
         name = f"cuda:{type}" if isinstance(type, int) else type
         if index is not None:
             name = f"{name}:{index}"
