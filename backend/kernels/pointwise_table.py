@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from shardwise.backend.kernels import choice, gate, likelihood, piecewise, rectifier, regression, silu, smooth
+from shardwise.backend.kernels import (
+    choice,
+    combination,
+    gate,
+    likelihood,
+    piecewise,
+    rectifier,
+    regression,
+    silu,
+    smooth,
+)
 
 __all__ = ["POINTWISE_KERNELS"]
 
 POINTWISE_KERNELS = (
+    *(combination.add_product, combination.add_quotient, combination.interpolate),
+    *(combination.clip, combination.cube, combination.inverse_root, rectifier.relu_forward),
     *(rectifier.leaky_relu_forward, rectifier.leaky_relu_backward),
     *(rectifier.prelu_forward, rectifier.prelu_backward, rectifier.prelu_weight),
     *(rectifier.elu_forward, rectifier.elu_backward),

@@ -9,10 +9,15 @@ from shardwise.backend.kernels.pointwise import pointwise_kernel
 
 __all__ = [
     "elu_backward", "elu_forward", "leaky_relu_backward", "leaky_relu_forward", "prelu_backward",
-    "prelu_forward", "prelu_weight", "threshold_backward", "threshold_forward",
+    "prelu_forward", "prelu_weight", "relu_forward", "threshold_backward", "threshold_forward",
 ]  # fmt: skip
 
 _FUSED = "shardwise.backend.kernels.rectifier_cpu"
+
+
+def _relu_forward(x: Array) -> Array:
+    """The positive part; :func:`threshold_backward` with a threshold of 0 is its gradient."""
+    return np.maximum(x, 0)
 
 
 def _leaky_relu_forward(x: Array, slope: float) -> Array:
@@ -63,6 +68,7 @@ def _threshold_backward(g: Array, x: Array, threshold: float) -> Array:
     return np.where(x <= threshold, 0.0, g)
 
 
+relu_forward = pointwise_kernel(_relu_forward, f"{_FUSED}:relu_forward", arrays=1)
 leaky_relu_forward = pointwise_kernel(_leaky_relu_forward, f"{_FUSED}:leaky_relu_forward", arrays=1)
 leaky_relu_backward = pointwise_kernel(_leaky_relu_backward, f"{_FUSED}:leaky_relu_backward", arrays=2)
 prelu_forward = pointwise_kernel(_prelu_forward, f"{_FUSED}:prelu_forward", arrays=2)

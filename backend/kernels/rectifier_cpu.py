@@ -8,8 +8,14 @@ from shardwise.backend.kernels.pointwise_cpu import pointwise
 
 __all__ = [
     "elu_backward", "elu_forward", "leaky_relu_backward", "leaky_relu_forward", "prelu_backward",
-    "prelu_forward", "prelu_weight", "threshold_backward", "threshold_forward",
+    "prelu_forward", "prelu_weight", "relu_forward", "threshold_backward", "threshold_forward",
 ]  # fmt: skip
+
+
+@pointwise
+def relu_forward(x: float) -> float:
+    real = type(x)
+    return real(0) if x <= 0.0 else x
 
 
 @pointwise

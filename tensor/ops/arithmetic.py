@@ -14,6 +14,7 @@ from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.backend.kernels.choice import choose, fill, fill_rest
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
+from shardwise.tensor.ops.precision import are_wide_floats
 
 __all__ = [
     "Add", "Cast", "Clone", "Div", "FloorDiv", "Fmod", "Mul", "Neg", "Remainder", "Sub", "TruncDiv", "Where",
@@ -181,18 +182,15 @@ class Where(Function):
 
 def _chosen(condition: Any, a: Any, b: Any) -> Any:
     """Return ``numpy.where(condition, a, b)``, whose branches processors cannot guess, without branches."""
-    if _is_wide_float(a):
-        if _is_wide_float(b):
-            return choose(a, b, condition)
-        if isinstance(b, (int, float)):
+    if isinstance(b, (int, float)):
+        if are_wide_floats(a):
             return fill_rest(a, condition, b)
-    elif isinstance(a, (int, float)) and _is_wide_float(b):
-        return fill(b, condition, a)
+    elif isinstance(a, (int, float)):
+        if are_wide_floats(b):
+            return fill(b, condition, a)
+    elif are_wide_floats(a, b):
+        return choose(a, b, condition)
     return np.where(condition, a, b)
-
-
-def _is_wide_float(x: Any) -> bool:
-    return type(x) is np.ndarray and x.dtype.char in "fd"
 
 
 def _weak(x: Any, other: Any) -> Any:

@@ -15,7 +15,9 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.choice import larger_share, within
+from shardwise.backend.kernels.combination import clip
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.precision import are_wide_floats
 
 __all__ = ["Clip", "Fmax", "Fmin", "Maximum", "Minimum", "NanToNum"]
 
@@ -109,7 +111,11 @@ class Clip(Function):
     @staticmethod
     def forward(ctx: Context, a: Array, low: Any = None, high: Any = None) -> Array:
         ctx.save(a, low, high)
-        return a.copy() if low is None and high is None else np.clip(a, low, high)
+        if low is None and high is None:
+            return a.copy()
+        if _is_number(low) and _is_number(high) and are_wide_floats(a):
+            return clip(a, -math.inf if low is None else low, math.inf if high is None else high)
+        return np.clip(a, low, high)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
@@ -140,7 +146,7 @@ class Clip(Function):
 
 
 def _is_number(bound: Any) -> bool:
-    return bound is None or isinstance(bound, (int, float))
+    return bound is None or (isinstance(bound, (int, float)) and bound == bound)  # NaN makes all NaN
 
 
 class NanToNum(Function):

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.combination import add_product, add_quotient, interpolate
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
+from shardwise.tensor.ops.precision import are_wide_floats
 
 __all__ = ["Addcdiv", "Addcmul", "Ldexp", "Lerp"]
 
@@ -23,6 +25,8 @@ class Addcmul(Function):
     def forward(ctx: Context, a: Array, b: Array, c: Array, value: complex = 1) -> Array:
         ctx.value = value
         ctx.save(b if ctx.need[2] else None, c if ctx.need[1] else None)
+        if isinstance(value, float | int) and are_wide_floats(a, b, c):
+            return add_product(a, b, c, value)
         product = b * c
         return a + (product if value == 1 else value * product)
 
@@ -42,6 +46,8 @@ class Addcdiv(Function):
     def forward(ctx: Context, a: Array, b: Array, c: Array, value: complex = 1) -> Array:
         ctx.value = value
         ctx.save(b if ctx.need[2] else None, c)
+        if isinstance(value, float | int) and are_wide_floats(a, b, c):
+            return add_quotient(a, b, c, value)
         quotient = b / c
         return a + (quotient if value == 1 else value * quotient)
 
@@ -61,6 +67,8 @@ class Lerp(Function):
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array, weight: Array) -> Array:
         ctx.save(a if ctx.need[2] else None, b if ctx.need[2] else None, weight)
+        if are_wide_floats(a, b, weight):
+            return interpolate(a, b, weight)
         span = b - a
         if isinstance(weight, (bool, int, float, complex)):
             return a + weight * span if abs(weight) < 0.5 else b - (1.0 - weight) * span

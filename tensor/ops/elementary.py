@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.rectifier import threshold_backward
+from shardwise.backend.kernels.rectifier import relu_forward, threshold_backward
 from shardwise.backend.kernels.smooth import sigmoid_backward, sigmoid_forward
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
@@ -296,7 +296,7 @@ class Relu(Function):
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
         ctx.save(a)
-        return np.maximum(a, 0)
+        return relu_forward(a)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:

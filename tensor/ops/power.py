@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.combination import cube, inverse_root
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
+from shardwise.tensor.ops.precision import are_wide_floats
 from shardwise.tensor.ops.scalar import weak
 
 __all__ = ["Cbrt", "FloatPower", "Hypot", "Pow", "Reciprocal", "Rsqrt", "Sqrt", "Square"]
@@ -30,7 +33,7 @@ class Pow(Function):
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
         ctx.save(a, b)
-        return a**b  # the operator has short ways for squares and roots, np.power has not
+        return _power(a, b)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
@@ -54,7 +57,7 @@ class FloatPower(Function):
 
 
 def _power_gradients(ctx: Context, g: Array) -> Gradients:
-    a, b = ctx.saved
+    a, b = (_as_wide(x, g.dtype) for x in ctx.saved)
     da = db = None
     if ctx.need[0]:
         da = g * conj(_slope_in_base(a, b))
@@ -66,12 +69,29 @@ def _power_gradients(ctx: Context, g: Array) -> Gradients:
     return da, db
 
 
+def _power(a: Any, b: Any) -> Any:
+    """``a ** b``; whole powers by the size of `a`: those of negative numbers are slow in NumPy."""
+    if isinstance(b, (int, float)) and are_wide_floats(a):
+        if b == 3:
+            return cube(a)
+        if (b > 2 or b < -1) and math.isfinite(b) and b == math.floor(b):
+            size = np.abs(a) ** b
+            return np.copysign(size, a) if b % 2 else size
+    return a**b  # the operator has short ways for squares and roots, np.power has not
+
+
+def _as_wide(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Return floats as those of `dtype`, so that powers and logarithms are as exact as what they are for."""
+    narrower = getattr(x, "dtype", dtype) != dtype and x.dtype.kind == dtype.kind == "f"
+    return x.astype(dtype) if narrower else x
+
+
 def _slope_in_base(a: Any, b: Any) -> Any:
     """``b * a ** (b - 1)``, and 0 where b is 0, whatever `a` is."""
     if isinstance(b, (bool, int, float, complex)):
         if b == 0:
             return np.zeros_like(a)
-        return b * a ** (b - 1)
+        return b * _power(a, b - 1)
     # Where 1 / a can be had, the product is 0 by itself, and has that slope in b.
     zero = np.logical_and(np.equal(b, 0), np.logical_not(np.isfinite(1.0 / a)))
     return np.where(zero, 0.0, b * a ** np.where(zero, 1.0, b - 1.0))
@@ -140,7 +160,7 @@ class Rsqrt(Function):
     @staticmethod
     @_quiet
     def forward(ctx: Context, a: Array) -> Array:
-        out = 1.0 / np.sqrt(a)
+        out = inverse_root(a)
         ctx.save(out)
         return out
 

@@ -368,3 +368,20 @@ def test_shapes_without_data_and_narrow_floats(dtype: Any) -> None:
         assert (dry.shape, dry.dtype) == (result.shape, result.dtype), name
         if dtype == np.float16:
             assert result.dtype in (np.float16, np.bool_) or name == "float_power", name
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exponent", [3, 3.0, 4, 5, 7, -2, -3, 2, -1, 0, 0.5, 1e30])
+def test_powers_of_large_arrays_of_any_sign(exponent: float, dtype: type[np.floating]) -> None:
+    values = np.linspace(-2.0, 2.0, 5000)
+    values[:4] = [-0.0, np.inf, -np.inf, np.nan]
+    x = sw.tensor(values.astype(dtype), requires_grad=True)
+    with np.errstate(all="ignore"):
+        y = x**exponent
+        expected = np.power(x.data.astype(np.float64), exponent).astype(dtype)
+        slope = exponent * np.power(x.data.astype(np.float64), exponent - 1)
+    assert y.dtype == dtype
+    np.testing.assert_allclose(y.data, expected, rtol=1e-6 if dtype is np.float32 else 1e-14)
+    if exponent not in (0, 1e30):
+        y.sum().backward()
+        np.testing.assert_allclose(x.grad.data[4:], slope[4:], rtol=2e-6 if dtype is np.float32 else 1e-13)

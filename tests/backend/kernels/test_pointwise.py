@@ -41,10 +41,11 @@ def arguments(
     names = list(inspect.signature(kernel).parameters)
     given = iter(arrays)
     values = [mask if name == kernel._integer else next(given) for name in names[: kernel._arrays]]
-    # The results of sigmoid and tanh, and probabilities, are between 0 and 1.
-    unit = kernel.name in ("sigmoid_backward", "tanh_backward", "binary_cross_entropy_backward")
-    if unit:
-        values[1:] = [np.abs(np.sin(x)) * x.dtype.type(0.98) + x.dtype.type(0.01) for x in values[1:]]
+    # The results of sigmoid and tanh, and probabilities, are between 0 and 1; roots are taken of such too.
+    if kernel.name in ("sigmoid_backward", "tanh_backward", "binary_cross_entropy_backward", "inverse_root"):
+        first = kernel._arrays > 1
+        unit = [np.asarray(0.5 + 0.49 * np.sin(x)) for x in values[first:]]
+        values[first:] = unit
     return (*values, *(NUMBERS[name] for name in names[kernel._arrays :]))
 
 
