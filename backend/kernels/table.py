@@ -32,7 +32,14 @@ from shardwise.backend.kernels.pooling import (
 from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
 from shardwise.backend.kernels.resampling import resample_backward, resample_forward
 from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
-from shardwise.backend.kernels.scan import running_sum
+from shardwise.backend.kernels.scan import (
+    product_backward,
+    running_largest,
+    running_product,
+    running_product_backward,
+    running_smallest,
+    running_sum,
+)
 from shardwise.backend.kernels.scatter import scatter_rows
 from shardwise.backend.kernels.softmax import (
     log_softmax_backward,
@@ -42,6 +49,7 @@ from shardwise.backend.kernels.softmax import (
 )
 from shardwise.backend.kernels.total import (
     largest_over,
+    product_over,
     smallest_over,
     sum_of_numbers_over,
     sum_of_sizes_over,
@@ -72,7 +80,9 @@ KERNELS = (
     scatter_rows,
     *(gather_along, scatter_along),
     *(column_sum, sum_of_squares, running_sum),
-    *(sum_over, sum_of_squares_over, sum_of_sizes_over, sum_of_numbers_over, largest_over, smallest_over),
+    *(running_product, running_product_backward, running_largest, running_smallest),
+    *(sum_over, sum_of_squares_over, sum_of_sizes_over, sum_of_numbers_over),
+    *(product_over, product_backward, largest_over, smallest_over),
     *(weighted_cross_entropy_forward, weighted_cross_entropy_backward),
     *(soft_cross_entropy_forward, soft_cross_entropy_backward),
     *(glu_forward, glu_backward, swiglu_forward, swiglu_backward),

@@ -13,7 +13,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.kernels.kernel import Kernel
 
 __all__ = [
-    "LARGE", "largest_over", "smallest_over", "sum_of_numbers_over", "sum_of_sizes_over",
+    "LARGE", "largest_over", "product_over", "smallest_over", "sum_of_numbers_over", "sum_of_sizes_over",
     "sum_of_squares_over", "sum_over",
 ]  # fmt: skip
 
@@ -72,9 +72,16 @@ def _smallest_over(x: Array, dims: Dims) -> Array:
     return smallest
 
 
+def _product_over(x: Array, dims: Dims) -> Array:
+    """The product over some dims, multiplied in double precision; see :func:`sum_over`."""
+    product: Array = np.prod(x, axis=dims)
+    return product
+
+
 sum_over = Kernel(_sum_over, f"{_FUSED}:sum_over", arrays=1, least=LARGE)
 sum_of_squares_over = Kernel(_sum_of_squares_over, f"{_FUSED}:sum_of_squares_over", arrays=1, least=LARGE)
 sum_of_sizes_over = Kernel(_sum_of_sizes_over, f"{_FUSED}:sum_of_sizes_over", arrays=1, least=LARGE)
 sum_of_numbers_over = Kernel(_sum_of_numbers_over, f"{_FUSED}:sum_of_numbers_over", arrays=1, least=LARGE)
+product_over = Kernel(_product_over, f"{_FUSED}:product_over", arrays=1, least=LARGE)
 largest_over = Kernel(_largest_over, f"{_EXTREME}:largest_over", arrays=1, least=LARGE)
 smallest_over = Kernel(_smallest_over, f"{_EXTREME}:smallest_over", arrays=1, least=LARGE)

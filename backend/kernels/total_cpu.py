@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.jit import Fused, NumbaType, device, float64, read, write
+from shardwise.backend.kernels.jit import Fused, NumbaType, device, float64, fused, read, write
 from shardwise.backend.kernels.runs import over_runs
 
-__all__ = ["sum_of_numbers_over", "sum_of_sizes_over", "sum_of_squares_over", "sum_over"]
+__all__ = ["product_over", "sum_of_numbers_over", "sum_of_sizes_over", "sum_of_squares_over", "sum_over"]
 
 Dims = tuple[int, ...]
 _LANES = 1024  # elements that are added up in the arrays' precision
+_FACTORS = 256  # elements that are multiplied in lanes: eight a lane, for which double precision has room
 _ROWS = 128  # rows that are
 _TILE = 2048  # columns whose sums stay in the first-level cache
 _WIDE = 512  # columns that short rows are put together to
@@ -69,6 +70,23 @@ class _Sum:
             made.__qualname__ = f"{self.name}.{kind}"  # by which it is kept on disk
             loop = self.loops[kind] = Fused(made, types, exact=False)
         return loop
+
+
+def product_over(x: Array, dims: Dims) -> Array:
+    # In float64 lanes might overflow where one factor after the other would not.
+    if x.dtype != np.float32:
+        return np.asarray(np.prod(x, axis=dims))
+    return over_runs(x, dims, _multiplied, _multiplied)
+
+
+def _multiplied(x: Array) -> Array:
+    """Reduce the middle one of three dims by multiplying."""
+    outer, count, inner = x.shape
+    if inner != 1:  # rows as a whole
+        return np.multiply.reduce(x, axis=1)
+    out = np.empty(outer, x.dtype)
+    _products(x.reshape(outer, count), out)
+    return out
 
 
 @device()
@@ -181,3 +199,20 @@ def sum_of_sizes_over(x: Array, dims: Dims) -> Array:
 
 def sum_of_numbers_over(x: Array, dims: Dims) -> Array:
     return over_runs(x, dims, _NUMBERS.once, _PLAIN.once)
+
+
+@fused(lambda real: (read(real, 2), write(real, 1)))
+def _products(x: Array, out: Array) -> None:
+    real = x.dtype.type
+    whole = x.shape[1] - x.shape[1] % _FACTORS
+    for i in range(x.shape[0]):
+        row, product = x[i], 1.0
+        for start in range(0, whole, _FACTORS):
+            block, part = row[start : start + _FACTORS], 1.0
+            for j in range(_FACTORS):
+                part *= block[j]
+            product *= part
+        block, part = row[whole:], 1.0
+        for j in range(block.size):
+            part *= block[j]
+        out[i] = real(product * part)

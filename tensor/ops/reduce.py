@@ -10,12 +10,13 @@ import numpy as np
 
 from shardwise.backend.array import Array, Shape
 from shardwise.backend.kernels.choice import fill
-from shardwise.backend.kernels.total import LARGE, sum_of_numbers_over, sum_over
+from shardwise.backend.kernels.scan import product_backward
+from shardwise.backend.kernels.total import LARGE, product_over, sum_of_numbers_over, sum_over
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.letter import LETTERS
-from shardwise.tensor.ops.scan import Cumprod, integer_total
+from shardwise.tensor.ops.scan import integer_total
 
 __all__ = [
     "AllTrue", "AnyTrue", "CountNonzero", "Dims", "Mean", "NanSum", "Prod", "Sum", "Trace", "kept_shape",
@@ -129,6 +130,8 @@ class Prod(Function):
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
         ctx.dims = counted_dims("prod", dim, a.ndim)
         ctx.save(a)
+        if a.size >= LARGE and a.dtype.kind == "f":
+            return reduced(product_over, a, ctx.dims, keepdim)
         return np.prod(a, axis=ctx.dims, keepdims=keepdim, dtype=integer_total(a.dtype))
 
     @staticmethod
@@ -140,14 +143,9 @@ class Prod(Function):
         # The reduced dims go last and become one, along which the factors stand.
         order = tuple([d for d in range(a.ndim) if d not in ctx.dims]) + ctx.dims
         moved = np.transpose(a, order)
-        rest = moved.shape[: a.ndim - len(ctx.dims)]
         count = math.prod([a.shape[d] for d in ctx.dims])
-        factors = conj(np.reshape(moved, (*rest, count)))
-        one = np.ones_like(factors[..., :1])
-        before = Cumprod.apply(np.concatenate((one, factors[..., :-1]), axis=-1), dim=-1)
-        backwards = np.concatenate((one, factors[..., :0:-1]), axis=-1)
-        after = Cumprod.apply(backwards, dim=-1)[..., ::-1]
-        gradient = np.reshape(np.reshape(g, (*rest, 1)) * (before * after), moved.shape)
+        factors = conj(np.reshape(moved, (-1, count)))
+        gradient = np.reshape(product_backward(np.reshape(g, (-1,)), factors), moved.shape)
         inverse = [0] * a.ndim
         for place, d in enumerate(order):
             inverse[d] = place

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.scan import running_sum
+from shardwise.backend.kernels.scan import (
+    running_largest,
+    running_product,
+    running_product_backward,
+    running_smallest,
+    running_sum,
+)
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
@@ -20,9 +27,6 @@ __all__ = [
     "Cummax", "Cummin", "Cumprod", "Cumsum", "LogCumsumExp", "integer_total", "pair_signature",
     "scan_signature", "standing_along",
 ]  # fmt: skip
-
-
-_FUSED_FROM = 1 << 14  # elements; below, loading the compiled code would cost more than it saves
 
 
 def scan_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
@@ -61,8 +65,7 @@ class Cumsum(Function):
     def forward(ctx: Context, a: Array, dim: int) -> Array:
         ctx.dim = counted_dim("cumsum", dim, a.ndim)
         if a.dtype == np.float32:  # in double precision, or the error would grow with the length
-            total = running_sum if a.size >= _FUSED_FROM else running_sum.plain
-            return total(a, ctx.dim)
+            return running_sum(a, ctx.dim)
         return np.cumsum(a, axis=ctx.dim, dtype=integer_total(a.dtype))
 
     @staticmethod
@@ -81,6 +84,8 @@ class Cumprod(Function):
     def forward(ctx: Context, a: Array, dim: int) -> Array:
         ctx.dim = counted_dim("cumprod", dim, a.ndim)
         ctx.save(a)
+        if a.dtype == np.float32:  # as of `Cumsum`
+            return running_product(a, ctx.dim)
         return np.cumprod(a, axis=ctx.dim, dtype=integer_total(a.dtype))
 
     @staticmethod
@@ -88,27 +93,7 @@ class Cumprod(Function):
         (a,) = ctx.saved
         if 0 in a.shape:
             return (g,)
-        x, dim = conj(a), ctx.dim
-        one = np.ones_like(x[_part(dim, 1)])
-        before = Cumprod.apply(np.concatenate((one, x[_part(dim, 0, -1)]), axis=dim), dim=dim)
-        return (before * _suffix_sums(x, g, dim),)
-
-
-def _suffix_sums(x: Any, g: Any, dim: int) -> Any:
-    """Return r with ``r[i] = g[i] + x[i + 1] * r[i + 1]`` along `dim`, in log2(length) rounds.
-
-    After a round, ``r[i]`` has the terms of twice as many places, and ``span[i]`` is the product of
-    the x that lie between (Hillis & Steele, "Data parallel algorithms", CACM 29, 1986).
-    """
-    n, step = x.shape[dim], 1
-    r, span = g, x[_part(dim, 1, None)]
-    while step < n:
-        head = r[_part(dim, 0, n - step)] + span * r[_part(dim, step, None)]
-        r = np.concatenate((head, r[_part(dim, n - step, None)]), axis=dim)
-        if 2 * step < n:
-            span = span[_part(dim, 0, n - 2 * step)] * span[_part(dim, step, None)]
-        step *= 2
-    return r
+        return (running_product_backward(g, conj(a), ctx.dim),)
 
 
 class Cummax(Function):
@@ -118,7 +103,7 @@ class Cummax(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int) -> tuple[Array, Array]:
-        return _running(ctx, a, counted_dim("cummax", dim, a.ndim), np.maximum)
+        return _running(ctx, a, counted_dim("cummax", dim, a.ndim), running_largest)
 
     @staticmethod
     def backward(ctx: Context, g: Array, _: Any) -> Gradients:
@@ -132,17 +117,17 @@ class Cummin(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int) -> tuple[Array, Array]:
-        return _running(ctx, a, counted_dim("cummin", dim, a.ndim), np.minimum)
+        return _running(ctx, a, counted_dim("cummin", dim, a.ndim), running_smallest)
 
     @staticmethod
     def backward(ctx: Context, g: Array, _: Any) -> Gradients:
         return (_add_where_it_was(ctx, g),)
 
 
-def _running(ctx: Context, a: Array, dim: int, choice: np.ufunc) -> tuple[Array, Array]:
-    values = special.accumulate(choice, a, dim)
-    places = standing_along(a.shape[dim], dim, a.ndim, a)
-    indices = special.accumulate(np.maximum, np.where((a == values) | (a != a), places, 0), dim)
+def _running(
+    ctx: Context, a: Array, dim: int, kernel: Callable[[Array, int], tuple[Array, Array]]
+) -> tuple[Array, Array]:
+    values, indices = kernel(a, dim)
     ctx.dim = dim
     ctx.save(indices)
     return values, indices

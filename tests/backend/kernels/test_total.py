@@ -14,6 +14,7 @@ from shardwise.backend.kernels.kernel import Kernel
 from shardwise.backend.kernels.total import (
     LARGE,
     largest_over,
+    product_over,
     smallest_over,
     sum_of_numbers_over,
     sum_of_sizes_over,
@@ -128,6 +129,22 @@ def test_extremes_are_numpys(values: list[float]) -> None:
     x = np.array([values], np.float32)
     np.testing.assert_array_equal(largest_over.fused(x, (1,)), np.max(x, axis=1))
     np.testing.assert_array_equal(smallest_over.fused(x, (0, 1)), np.min(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(7,), (3000,), (2, 3000), (30, 4), (2, 3, 4), (0, 3)], ids=str)
+def test_products(shape: tuple[int, ...], dtype: type[np.floating]) -> None:
+    x = np.random.default_rng(7).uniform(0.99, 1.01, shape).astype(dtype)
+    for dims in every_choice(len(shape)):
+        exact = np.asarray(np.prod(x.astype(np.longdouble), axis=dims))
+        assert_close(product_over.fused(x, dims), exact, max(1, math.prod(shape[d] for d in dims)))
+        assert product_over.fused(x, dims).dtype == dtype
+
+
+def test_factors_that_float32_could_not_hold_in_lanes() -> None:
+    x = np.tile([2.0**7, 2.0**-7], 2000).astype(np.float32)
+    assert product_over.fused(x, (0,)) == 1.0
+    assert np.isnan(product_over.fused(np.append(x, np.nan).astype(np.float32), (0,)))
 
 
 def test_small_arrays_take_the_formula() -> None:
