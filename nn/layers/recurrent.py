@@ -148,7 +148,8 @@ class _Recurrent(Module):
                 x = cat(outs, -1) if self.bidirectional else out
                 outs.clear()
                 if layer + 1 < self.num_layers:
-                    x = functional.dropout(x, self.dropout, self.training)
+                    # the batch first, so that masks are those of its rows
+                    x = functional.dropout(x.transpose(0, 1), self.dropout, self.training).transpose(0, 1)
         return x, tuple(stack(parts) for parts in zip(*lasts, strict=True))
 
     def _check_input(self, x: Tensor, given: Tensor | PackedSequence) -> None:

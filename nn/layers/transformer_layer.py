@@ -102,12 +102,12 @@ class TransformerEncoderLayer(Module):
 
     def _attended(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
-        dropped: Tensor = self.dropout1(out)
-        return dropped
+        return _dropped(self.dropout1, out, self.self_attn.batch_first)
 
     def _fed(self, x: Tensor) -> Tensor:
-        dropped: Tensor = self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-        return dropped
+        batch_first = self.self_attn.batch_first
+        wide = _dropped(self.dropout, self.activation(self.linear1(x)), batch_first)
+        return _dropped(self.dropout2, self.linear2(wide), batch_first)
 
 
 class TransformerDecoderLayer(Module):
@@ -188,8 +188,7 @@ class TransformerDecoderLayer(Module):
 
     def _attended(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
-        dropped: Tensor = self.dropout1(out)
-        return dropped
+        return _dropped(self.dropout1, out, self.self_attn.batch_first)
 
     def _reminded(
         self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool
@@ -197,12 +196,19 @@ class TransformerDecoderLayer(Module):
         out, _ = self.multihead_attn(
             x, memory, memory, padding, need_weights=False, attn_mask=mask, is_causal=is_causal
         )
-        dropped: Tensor = self.dropout2(out)
-        return dropped
+        return _dropped(self.dropout2, out, self.self_attn.batch_first)
 
     def _fed(self, x: Tensor) -> Tensor:
-        dropped: Tensor = self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-        return dropped
+        batch_first = self.self_attn.batch_first
+        wide = _dropped(self.dropout, self.activation(self.linear1(x)), batch_first)
+        return _dropped(self.dropout3, self.linear2(wide), batch_first)
+
+
+def _dropped(dropout: Module, x: Tensor, batch_first: bool) -> Tensor:
+    """Apply a dropout with the batch in front, so that its mask is that of the batch's rows."""
+    turned = not batch_first and x.ndim == 3
+    out: Tensor = dropout(x.transpose(0, 1) if turned else x)
+    return out.transpose(0, 1) if turned else out
 
 
 def _activation(given: Activation) -> Callable[[Tensor], Tensor]:

@@ -15,6 +15,7 @@ from shardwise.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.nn.layers.cell import GRUCell, LSTMCell, RNNCell
 from shardwise.nn.layers.recurrent import GRU, LSTM, RNN
 from shardwise.nn.sequence import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from shardwise.tensor import row_window
 
 RNG = np.random.default_rng(0)
 N, T, D, H = 3, 5, 4, 6
@@ -190,6 +191,26 @@ def test_dropout_lies_between_the_layers() -> None:
     np.testing.assert_array_equal(layer(x)[0].data, layer(x)[0].data)
     one = make("gru", dropout=0.5)
     np.testing.assert_array_equal(one(x)[0].data, one(x)[0].data)  # there is nothing between
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_masks_of_dropout_are_those_of_the_batch(kind: str, batch_first: bool) -> None:
+    x = sw.tensor(RNG.standard_normal((4, 5, D)))
+    layer = make(kind, num_layers=2, dropout=0.5, batch_first=batch_first)
+
+    def run(rows: slice) -> np.ndarray:
+        sw.manual_seed(3)
+        out, _ = layer(x[rows] if batch_first else x[rows].transpose(0, 1))
+        result: np.ndarray = (out if batch_first else out.transpose(0, 1)).numpy(force=True)
+        return result
+
+    whole = run(slice(0, 4))
+    assert not np.allclose(whole[:2], whole[2:])
+    for start in (0, 2):
+        with row_window(start, 2):
+            part = run(slice(start, start + 2))
+        np.testing.assert_allclose(part, whole[start : start + 2], rtol=1e-5, atol=1e-6)
 
 
 def test_names_first_values_and_repr() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from shardwise.errors import ArgumentError, ShapeError
 from shardwise.nn import functional as F
 from shardwise.nn.layers.transformer import Transformer, TransformerEncoder
 from shardwise.nn.layers.transformer_layer import TransformerDecoderLayer, TransformerEncoderLayer
+from shardwise.tensor import row_window
 
 RNG = np.random.default_rng(0)
 N, S, T, E, H = 2, 5, 4, 6, 2
@@ -166,6 +168,30 @@ def test_every_parameter_learns() -> None:
     out = model(*(sw.tensor(RNG.standard_normal((n, N, E))) for n in (S, T)))
     (out**2 * sw.tensor(RNG.standard_normal(out.shape))).sum().backward()
     assert all(p.grad is not None and np.abs(p.grad.data).max() > 0 for p in model.parameters())
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_masks_of_dropout_are_those_of_the_batch(norm_first: bool) -> None:
+    x, memory = sw.randn(4, 6, 8), sw.randn(4, 3, 8)
+    first = nn.TransformerDecoderLayer(8, 2, 16, 0.4, batch_first=True, norm_first=norm_first)
+    encoder = nn.TransformerEncoderLayer(8, 2, 16, 0.4, batch_first=True, norm_first=norm_first)
+
+    def run(batch_first: bool, rows: slice) -> np.ndarray:
+        decoder = nn.TransformerDecoderLayer(8, 2, 16, 0.4, batch_first=batch_first, norm_first=norm_first)
+        layer = nn.TransformerEncoderLayer(8, 2, 16, 0.4, batch_first=batch_first, norm_first=norm_first)
+        decoder.load_state_dict(first.state_dict())
+        layer.load_state_dict(encoder.state_dict())
+        sw.manual_seed(3)
+        inputs = [t[rows] if batch_first else t[rows].transpose(0, 1) for t in (x, memory)]
+        with row_window(rows.start, 2) if rows.stop is not None else nullcontext():
+            out = decoder(layer(inputs[0]), inputs[1])
+        result: np.ndarray = (out if batch_first else out.transpose(0, 1)).numpy(force=True)
+        return result
+
+    whole = run(True, slice(0, None))
+    for batch_first in (True, False):
+        parts = [run(batch_first, slice(start, start + 2)) for start in (0, 2)]
+        np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1e-5, atol=1e-6)
 
 
 def test_an_activation_that_is_a_module_is_one() -> None:
