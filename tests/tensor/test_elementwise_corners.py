@@ -155,10 +155,10 @@ def test_gradients_keep_float32() -> None:
     assert (2.0**x).dtype == np.arctan2(1.0, x).dtype == np.float32
 
 
-@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py", "pow"])
 def test_logarithms_are_as_exact_as_the_result(name: str) -> None:
     narrow = sw.tensor([0.3, 0.9])
-    wide = sw.tensor(np.array([1.5, -2.0]), requires_grad=True)
+    wide = sw.tensor(np.array([1.5, 2.0]), requires_grad=True)
     out = getattr(wide, name)(narrow)
     same = getattr(wide, name)(narrow.astype(np.float64))
     np.testing.assert_array_equal(out.data, same.data)
