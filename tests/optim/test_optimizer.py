@@ -231,7 +231,7 @@ def test_a_step_between_forward_and_backward_is_caught() -> None:
     loss = (p * p).sum()
     give(p, 0)
     opt.step()
-    with pytest.raises(sw.errors.AutogradError, match=r"input 0 of Mul was written in place"):
+    with pytest.raises(sw.errors.AutogradError, match=r"input 0 of Mul, .* was written in place"):
         loss.backward()
 
 

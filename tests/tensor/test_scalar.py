@@ -68,5 +68,5 @@ def test_a_saved_result_is_watched() -> None:
     x = make(1.5)
     y = x.exp()
     y.mul_(2.0)
-    with pytest.raises(AutogradError, match=rr"output 0 of Exp, of shape \(\), was written in place"):
+    with pytest.raises(AutogradError, match=r"output 0 of Exp, of shape \(\), was written in place"):
         y.backward()
