@@ -23,7 +23,7 @@ class _Row(Module):
         return other
 
     def _names(self) -> list[str]:
-        return [name for name, _ in self.named_children()]
+        return [name for name, _ in self._named_parts()]
 
     def _name(self, i: int) -> str:
         names = self._names()
@@ -44,7 +44,7 @@ class _Row(Module):
     def __getitem__(self, i: slice) -> Self: ...
     def __getitem__(self, i: int | slice) -> Module | Self:
         if isinstance(i, slice):
-            named = list(self.named_children())[i]
+            named = self._named_parts()[i]
             row = self._of(dict(named))
             if not isinstance(row, Sequential):  # as PyTorch: a slice of a list counts from 0
                 row._rename(module for _, module in named)
@@ -57,13 +57,13 @@ class _Row(Module):
     def __delitem__(self, i: int | slice) -> None:
         names = self._names()
         gone = set(names[i] if isinstance(i, slice) else [self._name(i)])
-        self._rename([module for name, module in self.named_children() if name not in gone])
+        self._rename([module for name, module in self._named_parts() if name not in gone])
 
     def __len__(self) -> int:
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        return self.children()
+        return (module for _, module in self._named_parts())
 
     def __contains__(self, module: object) -> bool:
         return any(module is own for own in self)
@@ -88,7 +88,7 @@ class _Row(Module):
 
     def insert(self, index: int, module: Module) -> Self:
         """Put one module before place `index`, as `list.insert` does, and return this container."""
-        modules = list(self.children())
+        modules = list(self)
         modules.insert(index, self._checked(module))
         self._rename(modules)
         return self
@@ -137,7 +137,7 @@ class Sequential(_Row):
 
     def forward(self, input: Any) -> Any:
         """Pass `input` through all modules."""
-        for module in self.children():
+        for module in self:
             input = module(input)
         return input
 

@@ -67,6 +67,16 @@ from shardwise.nn.functions.embedding import BagMode, embedding, embedding_bag
 from shardwise.nn.functions.encoding import one_hot
 from shardwise.nn.functions.gate import glu, swiglu
 from shardwise.nn.functions.grid import affine_grid, grid_sample
+from shardwise.nn.functions.in_place_rectifier import (
+    celu_,
+    elu_,
+    hardtanh_,
+    leaky_relu_,
+    relu_,
+    rrelu_,
+    selu_,
+    threshold_,
+)
 from shardwise.nn.functions.interpolation import interpolate, upsample
 from shardwise.nn.functions.likelihood import (
     binary_cross_entropy,
@@ -134,6 +144,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "celu_",
     "channel_shuffle",
     "conv1d",
     "conv2d",
@@ -150,6 +161,7 @@ __all__ = [
     "dropout2d",
     "dropout3d",
     "elu",
+    "elu_",
     "embedding",
     "embedding_bag",
     "feature_alpha_dropout",
@@ -164,6 +176,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
@@ -172,6 +185,7 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
     "local_response_norm",
     "log_softmax",
@@ -202,11 +216,14 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "relu_",
     "rms_norm",
     "rotary_angles",
     "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "sinusoidal_encoding",
@@ -221,6 +238,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
     "unfold",

@@ -69,11 +69,11 @@ class ModuleDict(Module):
 
     def values(self) -> Iterable[Module]:
         """Return the modules."""
-        return dict(self.named_children()).values()
+        return dict(self._named_parts()).values()
 
     def items(self) -> Iterable[tuple[str, Module]]:
         """Return pairs of name and module."""
-        return dict(self.named_children()).items()
+        return dict(self._named_parts()).items()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Put modules in, in place of those that have their names."""

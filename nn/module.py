@@ -185,11 +185,15 @@ class Module(Placement, State):
         return (module for _, module in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the direct submodules with their names."""
-        return ((name, module) for name, module in self._modules.items() if module is not None)
+        """Yield the direct submodules with their names; one with several names once, under the first."""
+        seen: set[int] = set()
+        for name, module in self._named_parts():
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
 
     def children(self) -> Iterator[Module]:
-        """Yield the direct submodules."""
+        """Yield the direct submodules, each once."""
         return (module for _, module in self.named_children())
 
     def get_submodule(self, target: str) -> Module:
@@ -229,13 +233,17 @@ class Module(Placement, State):
 
     # ---- showing
 
+    def _get_name(self) -> str:
+        """Return the name of the class, as PyTorch's modules do for their own ``__repr__``."""
+        return type(self).__name__
+
     def extra_repr(self) -> str:
         """Return what to show between the brackets of ``repr``."""
         return ""
 
     def __repr__(self) -> str:
         extra = self.extra_repr()
-        children = [f"({name}): {m!r}".replace("\n", "\n  ") for name, m in self.named_children()]
+        children = [f"({name}): {m!r}".replace("\n", "\n  ") for name, m in self._named_parts()]
         if not children and "\n" not in extra:
             return f"{type(self).__name__}({extra})"
         lines = [*(extra.splitlines() if extra else ()), *children]

@@ -29,12 +29,12 @@ class Tree(Attributes):
                 continue
             seen.add(id(module))
             yield path, module
-            children = [
-                (f"{path}.{name}" if path else name, m)
-                for name, m in module._modules.items()
-                if m is not None
-            ]
+            children = [(f"{path}.{name}" if path else name, m) for name, m in module._named_parts()]
             stack.extend(reversed(children))
+
+    def _named_parts(self) -> list[tuple[str, Self]]:
+        """Return the direct submodules with their names; one with two names is there twice."""
+        return [(name, module) for name, module in self._modules.items() if module is not None]
 
     def _named_members(
         self, table: str, prefix: str, recurse: bool, remove_duplicate: bool

@@ -16,14 +16,17 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Parameters
     ----------
     input : Tensor, shape (..., in)
-    weight : Tensor, shape (out, in)
-    bias : Tensor, shape (out,), optional
+    weight : Tensor, shape (out, in), or (in,) for a single output
+    bias : Tensor, shape (out,), or () for a single output, optional
 
     Returns
     -------
-    Tensor, shape (..., out)
+    Tensor, shape (..., out), or (...) for a single output
     """
     check_tensors("linear", input=input, weight=weight, bias=bias)
+    if weight.ndim == 1 and (bias is None or bias.ndim == 0):
+        one = linear(input, weight.unsqueeze(0), None if bias is None else bias.unsqueeze(0))
+        return one.squeeze(-1)
     if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         raise ShapeError(
             f"linear: weight must have shape (out, in) and bias (out,); got {weight.shape} and "

@@ -90,6 +90,11 @@ class _Recurrent(Module):
         return Weights(*(self._parameters.get(f"{name}{suffix}") for name in Weights._fields))  # type: ignore[arg-type]
 
     @property
+    def mode(self) -> str:
+        """The kind of network, by PyTorch's names."""
+        return type(self).__name__
+
+    @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each layer and direction."""
         return [[w for w in self._weights(suffix) if w is not None] for _, suffix, _ in self._levels()]  # type: ignore[misc]
@@ -241,6 +246,11 @@ class RNN(_Recurrent):
             dtype,
         )
         self.nonlinearity: Nonlinearity = nonlinearity
+
+    @property
+    def mode(self) -> str:
+        """``"RNN_TANH"`` or ``"RNN_RELU"``."""
+        return f"RNN_{self.nonlinearity.upper()}"
 
     def _layer(
         self, input: Tensor, states: States, weights: Weights, seen: Tensor | None, reverse: bool

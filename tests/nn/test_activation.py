@@ -368,6 +368,26 @@ def test_in_place(name: str) -> None:
         assert function(leaf, inplace=True).tolist() == want
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("celu", (2.0,)),
+        ("elu", (0.5,)),
+        ("hardtanh", (-0.5, 2.0)),
+        ("leaky_relu", (0.2,)),
+        ("relu", ()),
+        ("rrelu", (0.2, 0.4)),
+        ("selu", ()),
+        ("threshold", (0.5, -7.0)),
+    ],
+)
+def test_in_place_by_name(name: str, arguments: tuple[float, ...]) -> None:
+    x = sw.tensor(np.linspace(-4, 4, 9))
+    want = getattr(F, name)(x, *arguments).tolist()
+    assert getattr(F, f"{name}_")(x, *arguments) is x
+    assert x.tolist() == want
+
+
 def test_in_place_on_a_view_of_the_tape() -> None:
     x = sw.ones(2, 3, requires_grad=True) * 2.0
     row = x[0]

@@ -31,7 +31,7 @@ KINDS = [nn.ModuleList, lambda modules: nn.Sequential(*modules)]
 
 
 def names(module: nn.Module) -> list[str]:
-    return [name for name, _ in module.named_children()]
+    return [name for name, _ in module.named_modules(remove_duplicate=False) if name]
 
 
 @pytest.mark.parametrize("make", KINDS, ids=["list", "sequential"])
@@ -101,6 +101,16 @@ def test_slices_count_from_zero_in_lists_and_keep_names_in_sequentials() -> None
     modules = [Times(i) for i in range(3)]
     assert names(nn.ModuleList(modules)[1:]) == ["0", "1"]
     assert names(nn.Sequential(*modules)[1:]) == ["1", "2"]
+
+
+def test_a_module_with_two_places_is_called_twice_and_is_one_child() -> None:
+    times = Times(2.0)
+    net = nn.Sequential(times, times)
+    assert len(net) == 2
+    assert list(net) == [times, times]
+    assert net(sw.ones(1)).tolist() == [7.0]  # (1 * 2 + 1) * 2 + 1
+    assert [name for name, _ in net.named_children()] == ["0"]
+    assert repr(net).count("Times") == 2
 
 
 def test_nested_names() -> None:

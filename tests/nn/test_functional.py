@@ -59,6 +59,14 @@ def test_linear_of_nothing(rows: int, inside: int, out: int) -> None:
     near(x.grad, np.ones((rows, out)) @ layer.weight.data, 3)
 
 
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 5, 3), (0, 3)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_with_a_single_output(shape: tuple[int, ...], bias: bool) -> None:
+    x, weight, shift = RNG.standard_normal(shape), RNG.standard_normal(3), np.asarray(RNG.standard_normal())
+    got = F.linear(sw.tensor(x), sw.tensor(weight), sw.tensor(shift) if bias else None)
+    near(got, x @ weight + (shift if bias else 0.0), 3)
+
+
 def test_linear_refuses() -> None:
     x, weight, bias = sw.ones(2, 3), sw.ones(4, 3), sw.ones(4)
     assert message(ShapeError, lambda: F.linear(sw.ones(3, 2), weight)) == (
@@ -70,8 +78,8 @@ def test_linear_refuses() -> None:
     assert message(ShapeError, lambda: F.linear(x, weight, sw.ones(1))) == (
         "linear: weight must have shape (out, in) and bias (out,); got (4, 3) and (1,)"
     )
-    assert message(ShapeError, lambda: F.linear(x, sw.ones(3))) == (
-        "linear: weight must have shape (out, in) and bias (out,); got (3,) and None"
+    assert message(ShapeError, lambda: F.linear(x, sw.ones(3), sw.ones(1))) == (
+        "linear: weight must have shape (out, in) and bias (out,); got (3,) and (1,)"
     )
     fix = "; cast the data with astype(), or the module with to()"
     assert message(DTypeError, lambda: F.linear(x.astype(np.float64), weight, bias)) == (

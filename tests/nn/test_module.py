@@ -58,9 +58,9 @@ def test_parts_are_found_by_assignment_and_named_once() -> None:
     assert [n for n, _ in tree.named_buffers()] == ["a.mean", "a.cache", "b.0.mean", "b.0.cache"]
     assert [n for n, _ in tree.named_modules()] == ["", "a", "b", "b.0", "b.1"]
     assert [n for n, _ in tree.named_modules(prefix="t")] == ["t", "t.a", "t.b", "t.b.0", "t.b.1"]
-    assert [n for n, _ in tree.named_children()] == ["a", "b", "again"]
+    assert [n for n, _ in tree.named_children()] == ["a", "b"]
     assert list(tree.modules()) == [tree, tree.a, tree.b, tree.b[0], tree.b[1]]
-    assert list(tree.children()) == [tree.a, tree.b, tree.a]
+    assert list(tree.children()) == [tree.a, tree.b]
     assert len(list(tree.parameters())) == 3
     assert len(list(tree.buffers())) == 4
     assert tree.a.bias is None
@@ -246,7 +246,7 @@ def test_apply_goes_children_first() -> None:
     tree = Tree()
     seen: list[nn.Module] = []
     assert tree.apply(seen.append) is tree
-    assert seen == [tree.a, tree.b[0], tree.b[1], tree.b, tree.a, tree]
+    assert seen == [tree.a, tree.b[0], tree.b[1], tree.b, tree]
 
 
 def test_requires_grad_and_zero_grad() -> None:

@@ -72,6 +72,14 @@ def test_values_are_cast_to_what_the_module_has() -> None:
     assert net.count.tolist() == [3]
 
 
+def test_what_loading_returns_says_so_if_all_fits() -> None:
+    net = Net()
+    assert repr(net.load_state_dict(net.state_dict())) == "<All keys matched successfully>"
+    wrong = net.load_state_dict({"x": sw.ones(1)}, strict=False)
+    assert repr(wrong).startswith("IncompatibleKeys(missing_keys=[")
+    assert repr(wrong).endswith("unexpected_keys=['x'])")
+
+
 def test_its_own_state_can_be_loaded() -> None:
     net = Net()
     before = arrays(net)
