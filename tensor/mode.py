@@ -7,10 +7,10 @@ parent and do not disturb each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import _GeneratorContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 __all__ = [
     "Door",
@@ -25,6 +25,8 @@ __all__ = [
     "override",
     "set_grad_enabled",
 ]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 Door = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """``door(function, args, params)``: runs an op, usually by calling `Function.apply` again."""
@@ -68,24 +70,74 @@ def override(**changes: Any) -> Iterator[None]:
 
 
 @contextmanager
-def no_grad() -> Iterator[None]:
-    """Record nothing on the tape: a context manager, and a decorator."""
-    with override(grad=False):
+def _recording(grad: bool) -> Iterator[None]:
+    with override(grad=grad):
         yield
 
 
-@contextmanager
-def enable_grad() -> Iterator[None]:
-    """Record again inside `no_grad`: a context manager, and a decorator."""
-    with override(grad=True):
-        yield
+@overload
+def no_grad() -> _GeneratorContextManager[None]: ...
 
 
-@contextmanager
-def set_grad_enabled(enabled: bool) -> Iterator[None]:
-    """Record, or not: a context manager, and a decorator."""
-    with override(grad=bool(enabled)):
-        yield
+@overload
+def no_grad(function: F) -> F: ...
+
+
+def no_grad(function: Callable[..., Any] | None = None) -> Any:
+    """Record nothing on the tape: a context manager, and a decorator with or without brackets."""
+    return _recording(False) if function is None else _recording(False)(function)
+
+
+@overload
+def enable_grad() -> _GeneratorContextManager[None]: ...
+
+
+@overload
+def enable_grad(function: F) -> F: ...
+
+
+def enable_grad(function: Callable[..., Any] | None = None) -> Any:
+    """Record again inside `no_grad`: a context manager, and a decorator with or without brackets."""
+    return _recording(True) if function is None else _recording(True)(function)
+
+
+class set_grad_enabled:
+    """Record, or not: from the call on, in a ``with`` block, or as a decorator.
+
+    Parameters
+    ----------
+    mode : bool
+
+    Examples
+    --------
+    >>> import shardwise as sw
+    >>> with sw.set_grad_enabled(False):
+    ...     sw.is_grad_enabled()
+    False
+    >>> _ = sw.set_grad_enabled(False)
+    >>> sw.is_grad_enabled()
+    False
+    >>> _ = sw.set_grad_enabled(True)
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self._wanted = bool(mode)
+        self._before = _mode.get().grad
+        self._set(self._wanted)
+
+    @staticmethod
+    def _set(grad: bool) -> None:
+        _mode.set(replace(_mode.get(), grad=grad))
+
+    def __enter__(self) -> None:
+        self._set(self._wanted)
+
+    def __exit__(self, *exc: object) -> None:
+        self._set(self._before)
+
+    def __call__(self, function: F) -> F:
+        self._set(self._before)  # a decorator changes nothing where it stands
+        return _recording(self._wanted)(function)
 
 
 @contextmanager

@@ -36,6 +36,33 @@ def test_no_grad_nests_and_decorates() -> None:
     assert sw.is_grad_enabled()
 
 
+def test_switches_work_as_in_pytorch() -> None:
+    x = sw.tensor([1.0], requires_grad=True)
+
+    @sw.no_grad
+    def double(t: sw.Tensor) -> sw.Tensor:
+        return t * 2.0
+
+    @sw.set_grad_enabled(True)
+    def triple(t: sw.Tensor) -> sw.Tensor:
+        return t * 3.0
+
+    assert not double(x).requires_grad
+    sw.set_grad_enabled(False)
+    assert not (x * 2.0).requires_grad
+    assert triple(x).requires_grad
+    assert not sw.is_grad_enabled()
+    sw.set_grad_enabled(True)
+    assert sw.is_grad_enabled()
+    with sw.no_grad():
+
+        @sw.enable_grad
+        def halve(t: sw.Tensor) -> sw.Tensor:
+            return t / 2.0
+
+        assert halve(x).requires_grad
+
+
 def test_the_mode_belongs_to_the_context() -> None:
     seen = {}
     with sw.no_grad():
