@@ -17,6 +17,36 @@ from house.floors import ROOT
 BENCHMARKS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if file.stem != "table")
 KEYS = ["name", "unit", "ours", "peer", "ratio", "limit", "share_of_limit"]
 
+# The operations of ops.py, and of which of them a kernel alone is measured: forward, backward.
+OPERATIONS = {
+    **dict.fromkeys(("add", "mul", "mul by a number", "add a row", "exp", "tanh", "erf"), "f"),
+    **dict.fromkeys(("sum", "sum(0)", "sum(-1)", "clone"), "f"),
+    **dict.fromkeys(("gelu", "gelu tanh", "softmax", "log_softmax", "layer_norm", "dropout"), "fb"),
+    "embedding": "b",
+    **dict.fromkeys(("where", "masked_fill", "sigmoid", "relu", "leaky_relu", "silu"), ""),
+    **dict.fromkeys(("mean", "nansum", "prod(-1)", "norm", "max(-1)", "amax(-1)", "topk(-1)"), ""),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "transpose", "cat", "index rows"), ""),
+    **dict.fromkeys(("to float16", "to bfloat16", "rms_norm", "mse_loss"), ""),
+    **dict.fromkeys(("batch_norm", "max_pool2d", "conv2d"), ""),
+}
+PRODUCTS = ("8x4 and 4x8", "8x8 and 8x8", "2x8x32 and 2x32x8")
+DIRECTIONS = {"f": "forward", "b": "backward"}
+
+
+def operations() -> dict[tuple[str, str], bool]:
+    """What ops.py measures when it is tiny."""
+    names: dict[tuple[str, str], bool] = {}
+    for prefix, classes in (("", 8), ("small ", 8)):
+        kernels = OPERATIONS | {f"cross_entropy of {n}": "" for n in (classes, 6)}
+        if not prefix:
+            kernels |= {f"product of {shapes}": "f" for shapes in PRODUCTS}
+            kernels |= {f"causal attention over {n}": "" for n in (4, 8)}
+        for name, alone in kernels.items():
+            what = [f"kernel {DIRECTIONS[letter]}" for letter in alone] + ["forward", "backward"]
+            names |= {(f"{prefix}{name}: {each}", "us"): not prefix for each in what}
+    return names | {(f"AdamW, {what}", "us"): True for what in ("10M parameters", "200 of 64x64")}
+
+
 # What each measures: the results' names with their units, and those that know a limit.
 EXPECTED = {
     "ddp_overlap": {
@@ -27,6 +57,16 @@ EXPECTED = {
         ("import numpy", "ms"): False,
         ("import shardwise", "ms"): False,
         ("imports of a training script", "ms"): False,
+    },
+    "memory": {
+        ("GPT step, peak memory, malloc as it comes", "MiB"): False,
+        ("GPT step, peak memory, freed pages kept", "MiB"): False,
+    },
+    "ops": operations(),
+    "overhead": {
+        (f"an addition, {which} tracked: {direction}", "x np.add"): False
+        for which in ("one operand", "both operands")
+        for direction in ("forward", "backward")
     },
     "train_step": {
         ("GPT step, 1 rank", "ms"): True,
@@ -49,7 +89,7 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
 
@@ -58,6 +98,7 @@ def test_each_benchmark_is_tried() -> None:
     assert list(EXPECTED) == BENCHMARKS
 
 
+@pytest.mark.timeout(250)  # where no kernel was compiled yet
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_it_writes_its_results(name: str, tmp_path: Path) -> None:
     file = tmp_path / "results.json"
@@ -73,7 +114,7 @@ def test_it_writes_its_results(name: str, tmp_path: Path) -> None:
         assert (one["peer"], one["ratio"]) == (None, None)
         assert math.isfinite(one["ours"])
         if one["limit"] is not None:
-            share = one["limit"] / one["ours"] if one["unit"] == "ms" else one["ours"] / one["limit"]
+            share = one["limit"] / one["ours"] if one["unit"] in ("ms", "us") else one["ours"] / one["limit"]
             assert one["share_of_limit"] == pytest.approx(share)
     if name == "train_step":
         check_train_step({(one["name"], one["unit"]): one for one in results}, done.stdout)
