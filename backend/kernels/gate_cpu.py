@@ -1,6 +1,7 @@
 """Fused gated units for NumPy arrays; the formulas are in ``gate.py``.
 
-In memory, the halves of a dim of a contiguous array are blocks that alternate.
+In memory, the halves of a dim of a contiguous array are blocks that alternate. Gradients are written by one
+loop for each half, because LLVM vectorises no loop that writes to two places of one array.
 """
 
 from __future__ import annotations
@@ -108,10 +109,11 @@ def _glu_backward(g: Array, x: Array, dx: Array) -> None:
     for r in range(rows):
         a, b, da, db, grad = x[r, 0], x[r, 1], dx[r, 0], dx[r, 1], g[r]
         for j in range(n):
-            s = sigmoid(b[j])
-            through = grad[j] * s
-            da[j] = through
-            db[j] = through * a[j] * (one - s)
+            db[j] = sigmoid(b[j])
+        for j in range(n):
+            da[j] = grad[j] * db[j]
+        for j in range(n):
+            db[j] = da[j] * a[j] * (one - db[j])
 
 
 @fused(lambda real: (read(real, 3), write(real, 2)))
@@ -130,4 +132,5 @@ def _swiglu_backward(g: Array, x: Array, dx: Array) -> None:
         a, b, da, db, grad = x[r, 0], x[r, 1], dx[r, 0], dx[r, 1], g[r]
         for j in range(n):
             da[j] = grad[j] * b[j] * _silu_slope(a[j])
+        for j in range(n):
             db[j] = grad[j] * _silu(a[j])

@@ -53,7 +53,7 @@ class Pointwise:
         functools.update_wrapper(self, function)
         self._name, self._module = function.__name__, function.__module__
         self._function = device()(function)
-        self._loops: dict[str, Fused] = {}
+        self._loops: dict[tuple[str, np.dtype[np.generic]], Callable[..., object]] = {}
 
     def __call__(self, *operands: Array | Number, **named: Array | Number) -> Array:
         """Return the results as a new array, of the shape to which the operands broadcast.
@@ -65,31 +65,35 @@ class Pointwise:
         """
         if named:
             operands = inspect.signature(self).bind(*operands, **named).args
-        shape, dtype = _shape_and_dtype(operands)
+        first = operands[0]
+        if not isinstance(first, np.ndarray) or first.dtype.kind != "f":
+            return self._run_over_any(operands)
+        shape, dtype = first.shape, first.dtype
         kinds = ""
         flat: list[Array | Number] = []
-        for x in operands:
-            if not isinstance(x, np.ndarray):
+        for x in operands:  # most calls are with contiguous arrays of one shape
+            if isinstance(x, np.ndarray):
+                flags = x.flags
+                if x.shape != shape or not flags.c_contiguous or not flags.aligned:
+                    return self._run_over_any(operands)
+                if x.dtype is dtype:
+                    kinds += _FLOATS
+                elif x.dtype == np.bool_:
+                    kinds += _MASK
+                else:
+                    return self._run_over_any(operands)
+                flat.append(x.reshape(-1))
+            else:
                 kinds += _NUMBER
                 flat.append(x)
-            elif x.size == 1 and x.shape != shape:
-                kinds += _NUMBER
-                flat.append(x.item())
-            elif x.shape == shape and (flags := x.flags).c_contiguous and flags.aligned:
-                kinds += _FLOATS if x.dtype == dtype else _MASK
-                flat.append((x if kinds[-1] == _FLOATS else _as_mask(x)).reshape(-1))
-            else:
-                return self._run_over_strided(operands, shape, dtype)
         out = np.empty(shape, dtype)
-        self._loop(kinds)(out.reshape(-1), *flat)
+        self._loop(kinds, dtype)(out.reshape(-1), *flat)
         return out
 
-    def _run_over_strided(
-        self, operands: Sequence[Array | Number], shape: Shape, dtype: np.dtype[np.generic]
-    ) -> Array:
-        """Run where some operand is not simply contiguous: walk through memory, copy what lies otherwise."""
-        arrays = [x for x in operands if isinstance(x, np.ndarray)]
-        out = _empty_like_first(arrays, shape, dtype)
+    def _run_over_any(self, operands: Sequence[Array | Number]) -> Array:
+        """Run over operands that broadcast, or lie otherwise: walk through memory, copy what does not fit."""
+        shape, dtype = _shape_and_dtype(operands)
+        out = _empty_like_first([x for x in operands if isinstance(x, np.ndarray)], shape, dtype)
         kinds = ""
         flat: list[Array | Number] = []
         for x in operands:
@@ -103,13 +107,13 @@ class Pointwise:
                 kinds += _FLOATS if x.dtype == dtype else _MASK
                 x = x if kinds[-1] == _FLOATS else _as_mask(x)
                 flat.append(_in_order_of(np.broadcast_to(x, shape), out))
-        self._loop(kinds)(out.ravel(order="K"), *flat)
+        self._loop(kinds, dtype)(out.ravel(order="K"), *flat)
         return out
 
-    def _loop(self, kinds: str) -> Fused:
-        loop = self._loops.get(kinds)
+    def _loop(self, kinds: str, dtype: np.dtype[np.generic]) -> Callable[..., object]:
+        loop = self._loops.get((kinds, dtype))
         if loop is None:
-            loop = self._loops[kinds] = self._made(kinds)
+            loop = self._loops[kinds, dtype] = self._made(kinds).compile(dtype)
         return loop
 
     def _made(self, kinds: str) -> Fused:

@@ -74,6 +74,8 @@ def _power(a: Any, b: Any) -> Any:
     if isinstance(b, (int, float)) and are_wide_floats(a):
         if b == 3:
             return cube(a)
+        if b == -0.5:
+            return inverse_root(a)
         if (b > 2 or b < -1) and math.isfinite(b) and b == math.floor(b):
             size = np.abs(a) ** b
             return np.copysign(size, a) if b % 2 else size
