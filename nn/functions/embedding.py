@@ -11,6 +11,7 @@ from shardwise.backend import special
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.backend.kernels.embedding import check_rows
+from shardwise.backend.shape import ShapeArray
 from shardwise.nn.check import check_dtypes, check_tensors
 from shardwise.tensor import Tensor, where
 from shardwise.tensor.ops import embedding as op
@@ -252,7 +253,10 @@ def _in_rows(
     if not include_last_offset:
         ends = np.concatenate([ends, np.full_like(starts, input.shape[0], shape=(1,))], axis=0)
     starts = starts[: ends.shape[0]]
-    longest = int(np.max(ends - starts)) if ends.size else 0
+    if isinstance(starts, ShapeArray):
+        longest = input.shape[0]  # of a dry run: as long as a bag can be
+    else:
+        longest = int(np.max(ends - starts)) if ends.size else 0
     places = np.expand_dims(starts, -1) + np.arange(longest, like=starts)
     filled = places < np.expand_dims(ends, -1)
     places = np.where(filled, places, 0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from shardwise.backend.array import DTypeLike
 from shardwise.backend.errors import ArgumentError, ShapeError
+from shardwise.backend.shape import ShapeArray
 from shardwise.nn import init
 from shardwise.nn.check import check_sizes, check_tensors
 from shardwise.nn.functions.batch_norm import batch_norm, group_norm, instance_norm
@@ -119,8 +120,8 @@ class _BatchNorm(_ChannelNorm):
         if self.training and self.num_batches_tracked is not None:
             with no_grad():
                 self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the plain average over all batches
-                share = 1.0 / float(self.num_batches_tracked)
+            if self.momentum is None and not isinstance(self.num_batches_tracked.data, ShapeArray):
+                share = 1.0 / float(self.num_batches_tracked)  # the plain average over all batches
         known = self.running_mean is not None and self.running_var is not None
         tracked = known and (not self.training or self.track_running_stats)
         return batch_norm(

@@ -160,8 +160,12 @@ def test_without_data() -> None:
     weight = sw.Tensor(ShapeArray((5, 3), np.float32), True)  # type: ignore[arg-type]
     flat, starts = (sw.Tensor(ShapeArray((n,), np.int64)) for n in (12, 4))  # type: ignore[arg-type]
     assert F.embedding_bag(flat, weight, starts).shape == (4, 3)
-    with pytest.raises(sw.errors.DataDependentShapeError):
-        F.embedding_bag(flat, weight, starts, mode="max")  # how large the largest bag is
+    for padding in (None, 1):
+        largest = F.embedding_bag(flat, weight, starts, mode="max", padding_idx=padding)
+        assert (largest.shape, largest.dtype) == ((4, 3), np.dtype(np.float32))
+        largest.sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.shape == (5, 3)
 
 
 def test_refused() -> None:

@@ -205,6 +205,11 @@ def test_batch_norm_learns_statistics_and_uses_them_outside_training() -> None:
     assert (layer.running_mean.tolist(), layer.num_batches_tracked.item()) == ([0.0] * 3, 0)
 
 
+def test_a_plain_average_in_a_dry_run() -> None:
+    layer = nn.BatchNorm1d(2, momentum=None).to("shape")
+    assert layer(sw.ones(4, 2).to("shape")).shape == (4, 2)
+
+
 def test_without_momentum_it_averages_all_batches() -> None:
     layer = nn.BatchNorm1d(2, momentum=None, dtype=np.float64)
     batches = RNG.standard_normal((5, 6, 2))
