@@ -31,7 +31,9 @@ from shardwise.backend.kernels.jit import (
 )
 from shardwise.backend.kernels.random_cpu import fill
 
-__all__ = ["BASE", "add_bias_", "add_bias_gradient_", "differentiate_", "draw_", "drop_", "hide_", "weigh_"]
+__all__ = [
+    "BASE", "add_bias_", "add_bias_gradient_", "differentiate_", "draw_", "drop_", "hide_", "turn_", "weigh_",
+]  # fmt: skip
 
 BASE = {np.dtype(np.float32): 2.0, np.dtype(np.float64): math.e}
 
@@ -45,6 +47,8 @@ _P1, _P2, _P3 = (
     np.float32(0.05550733744244581),
 )
 _P4, _P5 = np.float32(0.009671512660563587), np.float32(0.0013264726899031238)
+
+_TILE = 32  # keys, or queries
 
 
 def power(y: float) -> float:
@@ -112,34 +116,59 @@ def weigh_(
             totals[i] = sums[i] if first else totals[i] * fading[i] + sums[i]
 
 
-@fused(lambda real: (write(real, 4), read_strided(boolean, 4)))
+@fused(lambda scalar: (write(scalar, 4), read_strided(scalar, 4)))
+def turn_(out: Array, mask: Array) -> None:
+    """Copy a mask, (.., .., queries, keys), into the order of a block.
+
+    A few keys at a time, of all queries, so that each piece of a row that comes into the cache is used as
+    a whole, and so is each piece of `out`.
+    """
+    outer, inner, keys, queries = out.shape
+    tile = 4 * _TILE // out.itemsize
+    for b in range(outer):
+        for h in range(inner):
+            turned, given = out[b, h], mask[b, h]
+            for start in range(0, keys, tile):
+                stop = min(start + tile, keys)
+                for i in range(queries):
+                    for j in range(start, stop):
+                        turned[j, i] = given[i, j]
+
+
+@fused(lambda real: (write(real, 4), read(boolean, 4)))
 def hide_(s: Array, mask: Array) -> None:
-    """Set scores to -inf where the mask, (.., .., queries, keys), is False."""
+    """Set scores to -inf where the mask is False; its heads, and its queries, may be one for all."""
     lowest = s.dtype.type(-np.inf)
     outer, inner, keys, queries = s.shape
-    shared = mask.strides[2] == 0
     for b in range(outer):
         for h in range(inner):
+            scores = s[b, h]
+            seen = mask[min(b, mask.shape[0] - 1), min(h, mask.shape[1] - 1)]
             for j in range(keys):
-                row = s[b, h, j]
-                if shared:
-                    if not mask[b, h, 0, j]:
-                        row[:] = lowest
-                else:
+                row, shown = scores[j], seen[j]
+                if shown.size == queries:
                     for i in range(queries):
-                        row[i] = row[i] if mask[b, h, i, j] else lowest
+                        row[i] = row[i] if shown[i] else lowest
+                elif not shown[0]:
+                    row[:] = lowest
 
 
-@fused(lambda real: (write(real, 4), read_strided(real, 4)))
+@fused(lambda real: (write(real, 4), read(real, 4)))
 def add_bias_(s: Array, bias: Array) -> None:
-    """Add a bias, (.., .., queries, keys), to the scores."""
+    """Add a bias to the scores; its heads, and its queries, may be one for all."""
     outer, inner, keys, queries = s.shape
     for b in range(outer):
         for h in range(inner):
+            scores = s[b, h]
+            added = bias[min(b, bias.shape[0] - 1), min(h, bias.shape[1] - 1)]
             for j in range(keys):
-                row = s[b, h, j]
-                for i in range(queries):
-                    row[i] += bias[b, h, i, j]
+                row, more = scores[j], added[j]
+                if more.size == queries:
+                    for i in range(queries):
+                        row[i] += more[i]
+                else:
+                    for i in range(queries):
+                        row[i] += more[0]
 
 
 @fused(lambda real: (read(real, 4), write_strided(real, 4)))
@@ -148,9 +177,12 @@ def add_bias_gradient_(ds: Array, gradient: Array) -> None:
     outer, inner, keys, queries = ds.shape
     for b in range(outer):
         for h in range(inner):
-            for j in range(keys):
+            scores, sums = ds[b, h], gradient[b, h]
+            for start in range(0, keys, _TILE):
+                stop = min(start + _TILE, keys)
                 for i in range(queries):
-                    gradient[b, h, i, j] += ds[b, h, j, i]
+                    for j in range(start, stop):
+                        sums[i, j] += scores[j, i]
 
 
 @fused(
@@ -214,15 +246,23 @@ def draw_(
 ) -> None:
     """Draw which weights are kept: bit ``first + (row + i) * width + key + j`` for key j and query i."""
     outer, inner, keys, queries = kept.shape
-    buffer = np.empty((keys + 7) // 4 * 4, np.uint32)
+    # Rows end with some words that nobody reads: with a length of a power of two they would push each
+    # other out of the cache.
+    words = np.empty((_TILE, (keys + 7) // 4 * 4 + 20), np.uint32)
+    skips = np.empty(_TILE, np.int64)
     for b in range(outer):
         for h in range(inner):
-            for i in range(queries):
-                start = first[b, h] + (row + i) * width + key
-                fill(buffer, start // 4, seed_low, seed_high, stream_low, stream_high)
-                words = buffer[start % 4 :]
+            for begin in range(0, queries, _TILE):
+                count = min(_TILE, queries - begin)
+                for i in range(count):
+                    start = first[b, h] + (row + begin + i) * width + key
+                    skips[i] = start % 4
+                    used = words[i, : (skips[i] + keys + 3) // 4 * 4]
+                    fill(used, start // 4, seed_low, seed_high, stream_low, stream_high)
                 for j in range(keys):
-                    kept[b, h, j, i] = np.int64(words[j]) >= threshold
+                    place = kept[b, h, j, begin : begin + count]
+                    for i in range(count):
+                        place[i] = np.int64(words[i, skips[i] + j]) >= threshold
 
 
 @fused(lambda real: (write(real, 1), read(boolean, 1)))

@@ -125,7 +125,7 @@ def _average(task: Task, part: Part, y: Array, peak: Array, share: Array) -> Non
             first = keys.start == 0
             weights = scratch("scores", outer, inner, keys.stop - keys.start, r)
             matmul(k[:, :, keys], queries.mT, out=weights)
-            task.adjust(weights, part, rows, keys)
+            task.adjust(weights, part, rows, keys, scratch)
             flat = weights.reshape(count, -1, r)
             block.weigh_(flat, top, total, decay, task.factor, task.diagonal(rows, keys), first)
             kept = task.draw(part, rows, keys)
@@ -160,7 +160,7 @@ def _differentiate(task: Task, part: Part, given: list[Array], gradients: list[A
         for keys in key_blocks:
             weights, ds = scratch("scores", 2, outer, inner, keys.stop - keys.start, r)
             matmul(k[:, :, keys], queries.mT, out=weights)
-            task.adjust(weights, part, rows, keys)
+            task.adjust(weights, part, rows, keys, scratch)
             if dq is not None or dk is not None or dbias is not None:
                 matmul(v[:, :, keys], shares.mT, out=ds)
             kept = task.draw(part, rows, keys)

@@ -23,6 +23,7 @@ _QUERIES = 256  # of a block; BLAS reads all keys of it again for the next
 _CAUSAL_QUERIES = (
     128  # until there are many blocks: half of what each computes on the diagonal is for nothing
 )
+_SHARED_QUERIES, _SHARED_CELLS = 128, 2**15  # with a mask, of which a block is made ready for several heads
 _CELLS = 2**17  # scores of one head in a block: 512 KiB in float32
 _ALL_CELLS = 2**18  # scores of all heads that are worked on at a time, where heads are small
 
@@ -80,15 +81,19 @@ class Task:
         self.q = _spread(rows_for_blas(queries), lead, 2)
         self.k = _spread(rows_for_blas(k), self.lead_of_keys, 2)
         self.v = _spread(rows_for_blas(v), self.lead_of_keys, 2)
-        self._bias = None if bias is None else _spread(_aligned(bias), (*lead, t, s), 0)
-        self._mask = None if mask is None else _spread(mask.astype(np.bool_, copy=False), (*lead, t, s), 0)
+        dims = len(self.lead) + 2
+        self._bias = None if bias is None else _spread_keys(_aligned(bias), s, dims)
+        self._mask = None if mask is None else _spread_keys(mask.astype(np.bool_, copy=False), s, dims)
         self._causal = causal
         self._dropped = dropped
         self.kept = 1.0 if dropped is None else dropout_scale(dropped.p)
+        own = [math.prod(x.shape[:-2]) for x in (self._bias, self._mask) if x is not None]
+        shared = bool(own) and max(own) < math.prod(self.lead)
         # Few queries meet more keys at a time, and few keys more queries.
-        rows = min(t, _CAUSAL_QUERIES if causal and t < 16 * _QUERIES else _QUERIES)
-        self._keys = _even(s, _CELLS // max(rows, 1))
-        self._rows = _even(t, rows if causal else max(rows, _CELLS // max(self._keys, 1)))
+        most, cells = (_SHARED_QUERIES, _SHARED_CELLS) if shared else (_QUERIES, _CELLS)
+        rows = min(t, min(most, _CAUSAL_QUERIES) if causal and t < 16 * _QUERIES else most)
+        self._keys = _even(s, cells // max(rows, 1))
+        self._rows = _even(t, rows if causal else max(rows, cells // max(self._keys, 1)))
         self._heads = max(_ALL_CELLS // (buffers * max(self._rows * self._keys, 1)), 1)
 
     def parts(self) -> Iterator[Part]:
@@ -123,12 +128,18 @@ class Task:
         """Tell whether each key is seen by some query."""
         return self.s <= self.t or not self._causal
 
-    def adjust(self, scores: Array, part: Part, rows: slice, keys: slice) -> None:
+    def adjust(self, scores: Array, part: Part, rows: slice, keys: slice, scratch: Scratch) -> None:
         """Add the bias to a block of scores, and hide what the mask hides."""
         if self._bias is not None:
-            block.add_bias_(scores, self._bias[part][:, :, rows, keys])
+            given = _part_of(self._bias, part, rows, keys)
+            turned = scratch("bias", *given.mT.shape)
+            block.turn_(turned, given)
+            block.add_bias_(scores, turned)
         if self._mask is not None:
-            block.hide_(scores, self._mask[part][:, :, rows, keys])
+            given = _part_of(self._mask, part, rows, keys)
+            shown = scratch("mask", *given.mT.shape, dtype=given.dtype)
+            block.turn_(shown, given)
+            block.hide_(scores, shown)
 
     def draw(self, part: Part, rows: slice, keys: slice) -> Array | None:
         """Draw which weights of a block are kept, (.., .., keys, queries); None if all are."""
@@ -153,14 +164,15 @@ class Scratch:
         self._buffers: dict[str, Array] = {}
         self._arrays: dict[tuple[str, Shape], Array] = {}
 
-    def __call__(self, name: str, *shape: int) -> Array:
+    def __call__(self, name: str, *shape: int, dtype: np.dtype[np.generic] | None = None) -> Array:
         """Return an array of this shape, with anything in it."""
+        dtype = dtype or self._dtype
         array = self._arrays.get((name, shape))
         if array is None:
             size = math.prod(shape)
             buffer = self._buffers.get(name)
             if buffer is None or buffer.size < size:
-                buffer = self._buffers[name] = np.empty(size, self._dtype)
+                buffer = self._buffers[name] = np.empty(size, dtype)
             array = self._arrays[name, shape] = buffer[:size].reshape(shape)
         return array
 
@@ -198,6 +210,21 @@ def _spread(x: Array, lead: Shape, own: int) -> Array:
     """A view of `x` with `lead` in front of its `own` last dims, and at least four dims."""
     shape = (*lead, *x.shape[x.ndim - own :])
     return widened(x if x.shape == shape else np.broadcast_to(x, shape), 4)
+
+
+def _spread_keys(x: Array, keys: int, dims: int) -> Array:
+    """A view of a mask with as many dims as `dims`, of which only the last need not be broadcast."""
+    x = widened(x, dims)
+    return x if x.shape[-1] == keys else np.broadcast_to(x, (*x.shape[:-1], keys))
+
+
+def _part_of(mask: Array, part: Part, rows: slice, keys: slice) -> Array:
+    """A block of a mask, of which all dims but the last may be 1."""
+    lead = [
+        at if n > 1 else (0 if isinstance(at, int) else slice(None))
+        for at, n in zip(part, mask.shape[:-2], strict=True)
+    ]
+    return mask[(*lead, rows if mask.shape[-2] > 1 else slice(None), keys)]
 
 
 def _aligned(x: Array) -> Array:

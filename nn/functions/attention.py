@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
-from shardwise.nn.check import check_dtypes, check_tensors
+from shardwise.nn.check import check_reals, check_tensors
 from shardwise.nn.functions.dropout import check_probability
 from shardwise.tensor import Tensor, next_draw, where
 from shardwise.tensor.ops import attention
@@ -34,10 +34,12 @@ def scaled_dot_product_attention(
     value : Tensor, shape (..., k, e)
         The leading dims of all three broadcast.
     attn_mask : Tensor, optional
-        Broadcastable to (..., q, k): booleans (True takes part), or numbers that are added, of which
-        ``-inf`` takes no part. A query for which no key takes part gets zeros, and no gradient.
+        Broadcastable to (..., q, k): booleans (True takes part), or numbers of float32 or the dtype of
+        `query` that are added, of which ``-inf`` takes no part. A query for which no key takes part gets
+        zeros, and no gradient.
     dropout_p : float
-        Probability of dropping an attention weight; applied as given, training or not.
+        Probability of dropping an attention weight; applied as given, training or not. What is dropped
+        depends on the weight's place in the global batch, as for `dropout`.
     is_causal : bool
         Position i sees positions up to i.
     scale : float, optional
@@ -55,6 +57,13 @@ def scaled_dot_product_attention(
     ShapeError, DTypeError, ArgumentError
         Shapes or dtypes that do not fit together; both a mask and `is_causal`; no probability.
 
+    Notes
+    -----
+    On the CPU scores exist only for a few queries, keys and heads at a time: beside its result, which it
+    keeps with two numbers a query, attention takes memory that grows with the number of keys, and not
+    with that of scores. The backward computes them again. Keys that `is_causal` hides from all queries of
+    a block are skipped, so that long sequences take about half of the time.
+
     Examples
     --------
     >>> import shardwise as sw
@@ -69,7 +78,7 @@ def scaled_dot_product_attention(
             "attention needs query (..., q, d), key (..., k, d), value (..., k, e); "
             f"got {shapes[0]}, {shapes[1]}, {shapes[2]}"
         )
-    check_dtypes("attention", query=query, key=key, value=value)
+    check_reals("attention", query=query, key=key, value=value)
     check_probability("attention", "dropout_p", dropout_p)
     if attn_mask is not None and is_causal:
         raise ArgumentError(
@@ -177,12 +186,14 @@ def _checked_mask(mask: Tensor, shape: tuple[int, ...], query: Tensor) -> Tensor
             f"attention: attn_mask of shape {mask.shape} does not broadcast to the scores (..., q, k) "
             f"of shape {shape}"
         )
-    if mask.dtype not in (np.dtype(np.bool_), query.dtype):
+    if mask.dtype in (np.dtype(np.bool_), query.dtype):
+        return mask
+    if mask.dtype != np.float32:
         raise DTypeError(
-            f"attention: attn_mask must be bool (True takes part) or {query.dtype} (added to the "
+            f"attention: attn_mask must be bool (True takes part), float32 or {query.dtype} (added to the "
             f"scores), not {mask.dtype}; compare, as in mask != 0, or cast with astype()"
         )
-    return mask
+    return mask.astype(query.dtype)
 
 
 def _lowest(scores: Tensor) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+import ml_dtypes
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -12,6 +14,7 @@ import shardwise as sw
 from shardwise.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.nn import functional as F
 from shardwise.tensor import gradcheck
+from shardwise.tensor.signature import FlopCounter
 from tolerance import tolerance
 
 RNG = np.random.default_rng(1)
@@ -192,8 +195,69 @@ def test_refused() -> None:
             "shape "
             "(2, 3, 4)"
         )
-    for dtype in (np.float32, np.int64):
+    for dtype in (np.float16, np.int64):
         assert message(DTypeError, lambda d=dtype: attend(q, k, v, attn_mask=ones.astype(d))) == (
-            "attention: attn_mask must be bool (True takes part) or float64 (added to the scores), not "
-            f"{np.dtype(dtype)}; compare, as in mask != 0, or cast with astype()"
+            "attention: attn_mask must be bool (True takes part), float32 or float64 (added to the scores), "
+            f"not {np.dtype(dtype)}; compare, as in mask != 0, or cast with astype()"
         )
+    z = q.astype(np.complex128)
+    assert message(DTypeError, lambda: attend(z, z, z)) == (
+        "attention: query must be real, got complex128; take its parts with real and imag, or abs()"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_a_mask_of_float32_is_added_in_the_dtype_of_the_query(dtype: str) -> None:
+    kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
+    q, k, v = (sw.tensor(a.astype(kind), requires_grad=True) for a in make((2,), 3, 4))
+    added = sw.tensor(RNG.standard_normal((3, 4)).astype(np.float32), requires_grad=True)
+    out = F.scaled_dot_product_attention(q, k, v, added)
+    same = F.scaled_dot_product_attention(q, k, v, added.astype(kind))
+    np.testing.assert_array_equal(out.detach().numpy(), same.detach().numpy())
+    out.sum().backward()
+    assert (out.dtype, added.grad.dtype) == (kind, np.float32)
+
+
+def test_every_option_is_one_op() -> None:
+    q, k, v = (sw.tensor(a) for a in make((2,), 3, 4))
+    grouped = [sw.ones(6, 3, 4), sw.ones(2, 5, 4), sw.ones(2, 5, 2)]
+    with FlopCounter() as counter:
+        F.scaled_dot_product_attention(q, k, v, sw.tensor(np.ones((3, 4), bool)), 0.5)
+        F.scaled_dot_product_attention(q, k, v, sw.ones(4), scale=-2.0)
+    assert set(counter.by_op) == {"Attention", "Cast"}
+    with FlopCounter() as counter:
+        F.scaled_dot_product_attention(*grouped, is_causal=True, enable_gqa=True)
+    assert counter.by_op["Attention"] == 2 * 6 * 3 * 5 * (4 + 2)
+
+
+@pytest.mark.parametrize("gqa", [False, True])
+def test_ranks_drop_what_one_rank_would(gqa: bool) -> None:
+    q = RNG.standard_normal((6, 4, 5, 3))
+    k, v = RNG.standard_normal((2, 6, 2 if gqa else 4, 7, 3))
+    attend = partial(F.scaled_dot_product_attention, dropout_p=0.4, enable_gqa=gqa)
+    sw.manual_seed(3)
+    whole = attend(*map(sw.tensor, (q, k, v))).numpy()
+    for first, rows in ((0, 2), (2, 4)):
+        sw.manual_seed(3)
+        with sw.random.row_window(first, rows):
+            part = attend(*(sw.tensor(x[first : first + rows]) for x in (q, k, v))).numpy()
+        np.testing.assert_allclose(part, whole[first : first + rows], rtol=1e-12)
+
+
+def test_dropout_is_that_of_the_weights() -> None:
+    arrays = make((2,), 6, 7)
+    tensors = [sw.tensor(a) for a in arrays]
+    sw.manual_seed(5)
+    out = F.scaled_dot_product_attention(*tensors, dropout_p=0.4)
+    sw.manual_seed(5)
+    weights = F.dropout(((tensors[0] @ tensors[1].mT) * 0.5).softmax(-1), 0.4)
+    np.testing.assert_allclose(out.numpy(), (weights @ tensors[2]).numpy(), rtol=1e-12, atol=1e-15)
+
+
+def test_a_long_sequence_keeps_no_weights() -> None:
+    length = 2048
+    q, k, v = (sw.tensor(a.astype(np.float32), requires_grad=True) for a in make((1,), length, length))
+    F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()  # compiled
+    with sw.track_memory() as memory:
+        F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+    assert memory.peak < 2 * length * length  # half of the weights, in bytes
