@@ -20,6 +20,7 @@ from shardwise.backend.kernels.activation import (
     gelu_tanh_backward,
     gelu_tanh_forward,
 )
+from shardwise.backend.kernels.attention import Dropped, attention_backward, attention_forward
 from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
 from shardwise.backend.kernels.convolution import add_windows_, take_windows_
 from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
@@ -77,7 +78,7 @@ def results(kernel: Kernel[..., Any], arguments: tuple[Any, ...], answer: Any) -
     """What a call made: what it returned, or else the array that it wrote."""
     if answer is None:
         return (arguments[0],)
-    return answer if isinstance(answer, tuple) else (answer,)
+    return tuple(part for part in answer if part is not None) if isinstance(answer, tuple) else (answer,)
 
 
 _RNG = np.random.default_rng(17)
@@ -172,6 +173,46 @@ def _rows() -> Iterator[tuple[str, Case]]:
     yield "infinite", Case(softmax_forward, (infinite,), 3)
     yield "infinite", Case(log_softmax_forward, (infinite,), 3)
     yield "infinite", Case(running_sum, (infinite, 1), 3)
+
+
+def _attention() -> Iterator[tuple[str, Case]]:
+    dropped = Dropped(0.3, 7, 2**35, 5)
+    for name, (lead, t, s, d, e) in {
+        "square": ((2, 3), 5, 5, 4, 4),
+        "wide": ((2,), 3, 70, 8, 5),
+        "tall": ((), 40, 6, 3, 2),
+        "long": ((1,), 270, 270, 2, 2),
+        "no keys": ((2,), 3, 0, 4, 4),
+        "no queries": ((2,), 0, 3, 4, 4),
+    }.items():
+        q, k, v = _normal(*lead, t, d), _normal(*lead, s, d), _normal(*lead, s, e)
+        hidden = _RNG.random((t, s)) < 0.7
+        hidden[:1] = False  # a query without keys
+        many = _normal(*lead, t, s)
+        for causal, bias, mask, drop in (
+            (False, None, None, None),
+            (True, None, None, dropped),
+            (True, _normal(s), None, None),
+            (False, many, hidden, None),
+            (False, None, hidden[:, :1], dropped),
+        ):
+            settings = (0.5, causal, drop)
+            y, peak, share = attention_forward.plain(q, k, v, bias, mask, *settings)
+            g = _normal(*y.shape)
+            yield name, Case(attention_forward, (q, k, v, bias, mask, *settings), s)
+            for statistics in ((peak, share), (None, None)):
+                arguments = (g, q, k, v, bias, mask, y, *statistics, *settings)
+                yield name, Case(attention_backward, arguments, max(s, t), 10.0)
+    q, k = _normal(2, 1, 3, 4, 5), _normal(2, 2, 1, 6, 5)  # heads that share keys
+    y = attention_forward.plain(q, k, k, None, None, -0.3, True)[0]
+    yield "shared", Case(attention_forward, (q, k, k, None, None, -0.3, True), 6)
+    yield (
+        "shared",
+        Case(attention_backward, (y + 1.0, q, k, k, None, None, y, None, None, -0.3, True), 6, 10.0),
+    )
+    some = (False, True, False, False)
+    arguments = (y + 1.0, q, k, k, None, None, y, None, None, 0.3, True, None, some)
+    yield "one needed", Case(attention_backward, arguments, 6, 10.0)
 
 
 def _losses() -> Iterator[tuple[str, Case]]:
@@ -293,7 +334,7 @@ def _windows() -> Iterator[tuple[str, Case]]:
 
 
 def _named() -> Iterator[tuple[str, Case]]:
-    families = (_pointwise, _formulas, _rows, _losses, _dropouts, _planes, _scatters, _windows)
+    families = (_pointwise, _formulas, _rows, _attention, _losses, _dropouts, _planes, _scatters, _windows)
     for name, case in (pair for family in families for pair in family()):
         yield f"{case.kernel.name}: {name}", case
 

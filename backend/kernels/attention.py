@@ -19,6 +19,7 @@ from shardwise.backend.random import bernoulli
 __all__ = ["Dropped", "attention_backward", "attention_forward", "attention_lead", "in_units"]
 
 _FUSED = "shardwise.backend.kernels.attention_cpu"
+_CUDA = "shardwise.backend.kernels.attention_cuda"
 
 
 class Dropped(NamedTuple):
@@ -216,6 +217,17 @@ def _kept(weights: Array, dropped: Dropped) -> Array:
 
 
 attention_forward = Kernel(
-    _attention_forward, f"{_FUSED}:attention_forward", arrays=5, integer="mask", statistics=2
+    _attention_forward,
+    f"{_FUSED}:attention_forward",
+    arrays=5,
+    integer="mask",
+    statistics=2,
+    cuda=f"{_CUDA}:attention_forward",
 )
-attention_backward = Kernel(_attention_backward, f"{_FUSED}:attention_backward", arrays=9, integer="mask")
+attention_backward = Kernel(
+    _attention_backward,
+    f"{_FUSED}:attention_backward",
+    arrays=9,
+    integer="mask",
+    cuda=f"{_CUDA}:attention_backward",
+)

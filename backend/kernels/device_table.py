@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardwise.backend.kernels import (
     activation_cuda,
+    attention_cuda,
     convolution_cuda,
     dropout_cuda,
     loss_cuda,
@@ -23,6 +24,7 @@ LAUNCHERS = tuple(
     module.launch
     for module in (
         activation_cuda,
+        attention_cuda,
         convolution_cuda,
         dropout_cuda,
         loss_cuda,
