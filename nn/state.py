@@ -92,6 +92,10 @@ class State(Tree):
         -----
         With `assign`, parameters become other objects; make the optimizer afterwards.
         """
+        if not isinstance(state_dict, Mapping):
+            raise ModuleError(
+                f"load_state_dict takes a mapping of names to tensors, not a {type(state_dict).__name__}"
+            )
         own = self.state_dict(keep_vars=True)
         keys = _fit(own, state_dict, strict, type(self).__name__)
         if assign:

@@ -101,10 +101,11 @@ def kl_div(
     Where a probability of the target is 0, the element is ``-t * input``, and the infinite part of
     the gradient of `target` is left out.
     """
-    if reduction != "batchmean":
-        check_pair("kl_div", input, target, reduction)
-    else:
-        check_pair("kl_div", input, target, "sum")
+    if reduction not in ("mean", "batchmean", "sum", "none"):
+        raise ArgumentError(
+            f"kl_div: reduction must be 'mean', 'batchmean', 'sum' or 'none', got {reduction!r}"
+        )
+    check_pair("kl_div", input, target, "sum")
     losses = likelihood.KlDivergence.apply(input, target, log_target=bool(log_target))
     if reduction != "batchmean":
         return reduced(losses, reduction)

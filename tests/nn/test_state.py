@@ -72,6 +72,12 @@ def test_values_are_cast_to_what_the_module_has() -> None:
     assert net.count.tolist() == [3]
 
 
+def test_only_mappings_are_loaded() -> None:
+    assert message(lambda: Net().load_state_dict([1])) == (  # type: ignore[arg-type]
+        "load_state_dict takes a mapping of names to tensors, not a list"
+    )
+
+
 def test_what_loading_returns_says_so_if_all_fits() -> None:
     net = Net()
     assert repr(net.load_state_dict(net.state_dict())) == "<All keys matched successfully>"
