@@ -26,6 +26,7 @@ from shardwise.backend.kernels.convolution import add_windows_, take_windows_
 from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
 from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
 from shardwise.backend.kernels.embedding import embedding_backward
+from shardwise.backend.kernels.gate import glu_backward, glu_forward, swiglu_backward, swiglu_forward
 from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
 from shardwise.backend.kernels.kernel import Kernel
@@ -48,6 +49,12 @@ from shardwise.backend.kernels.softmax import (
     log_softmax_forward,
     softmax_backward,
     softmax_forward,
+)
+from shardwise.backend.kernels.weighted_loss import (
+    soft_cross_entropy_backward,
+    soft_cross_entropy_forward,
+    weighted_cross_entropy_backward,
+    weighted_cross_entropy_forward,
 )
 
 __all__ = ["CASES", "Case", "cast", "results"]
@@ -233,6 +240,41 @@ def _losses() -> Iterator[tuple[str, Case]]:
     yield "shared", Case(cross_entropy_backward, (shared, _normal(3, 4), labels, None, -1), 4)
 
 
+def _weighted_losses() -> Iterator[tuple[str, Case]]:
+    for count, classes in ((5, 7), (3, 1000), (40, 1), (0, 3), (6, 16)):
+        name = f"{count}x{classes}"
+        logits, g, p = 3.0 * _normal(count, classes), _normal(count), _RNG.random((count, classes))
+        target = _RNG.integers(0, classes, count)
+        target[1::3] = -100
+        for weight, smoothing in ((None, 0.1), (_RNG.random(classes), 0.0), (_RNG.random(classes), 0.3)):
+            hard = (logits, target, weight, -100, smoothing)
+            soft = (logits, p, weight, smoothing)
+            yield name, Case(weighted_cross_entropy_forward, hard, classes)
+            yield name, Case(soft_cross_entropy_forward, soft, classes)
+            for known in (True, False):
+                total = weighted_cross_entropy_forward.plain(*hard)[1] if known else None
+                hard_back = (logits, g, *hard[1:3], total, *hard[3:])
+                soft_back = (logits, g, *soft[1:3], total, smoothing)
+                yield name, Case(weighted_cross_entropy_backward, hard_back, classes, 3.0)
+                yield name, Case(soft_cross_entropy_backward, soft_back, classes, 3.0)
+
+
+def _gates() -> Iterator[tuple[str, Case]]:
+    for shape in ((3, 4), (2, 6, 5), (2, 3, 32), (0, 4), (2, 1000)):
+        x = 3.0 * _normal(*shape)
+        x.flat[:3] = np.array([-np.inf, np.inf, 200.0])[: x.size]
+        g = _normal(*shape[:-1], shape[-1] // 2)
+        name = "x".join(map(str, shape))
+        if shape[-1] % 2 == 0:
+            yield name, Case(swiglu_forward, (x,))
+            yield name, Case(swiglu_backward, (g, x))
+        for dim in range(-1, len(shape) - 1):
+            if shape[dim] % 2 == 0:
+                half = _normal(*(n // 2 if i == dim % len(shape) else n for i, n in enumerate(shape)))
+                yield f"{name} along {dim}", Case(glu_forward, (x, dim))
+                yield f"{name} along {dim}", Case(glu_backward, (half, x, dim))
+
+
 def _dropouts() -> Iterator[tuple[str, Case]]:
     for offset in (0, 1, 3, 2**33 + 2):
         for size in (1, 5, 1000):
@@ -334,7 +376,19 @@ def _windows() -> Iterator[tuple[str, Case]]:
 
 
 def _named() -> Iterator[tuple[str, Case]]:
-    families = (_pointwise, _formulas, _rows, _attention, _losses, _dropouts, _planes, _scatters, _windows)
+    families = (
+        _pointwise,
+        _formulas,
+        _rows,
+        _attention,
+        _losses,
+        _weighted_losses,
+        _gates,
+        _dropouts,
+        _planes,
+        _scatters,
+        _windows,
+    )
     for name, case in (pair for family in families for pair in family()):
         yield f"{case.kernel.name}: {name}", case
 

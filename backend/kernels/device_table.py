@@ -7,6 +7,7 @@ from shardwise.backend.kernels import (
     attention_cuda,
     convolution_cuda,
     dropout_cuda,
+    gate_cuda,
     loss_cuda,
     norm_cuda,
     planes_cuda,
@@ -16,6 +17,7 @@ from shardwise.backend.kernels import (
     scan_cuda,
     scatter_cuda,
     softmax_cuda,
+    weighted_loss_cuda,
 )
 
 __all__ = ["DEVICE_SOURCES", "LAUNCHERS"]
@@ -27,6 +29,7 @@ LAUNCHERS = tuple(
         attention_cuda,
         convolution_cuda,
         dropout_cuda,
+        gate_cuda,
         loss_cuda,
         norm_cuda,
         planes_cuda,
@@ -36,6 +39,7 @@ LAUNCHERS = tuple(
         scan_cuda,
         scatter_cuda,
         softmax_cuda,
+        weighted_loss_cuda,
     )
 )
 """What launches them."""

@@ -17,6 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 _FUSED = "shardwise.backend.kernels.gate_cpu"
+_CUDA = "shardwise.backend.kernels.gate_cuda"
 
 
 def _glu_forward(x: Array, dim: int) -> Array:
@@ -82,9 +83,21 @@ def _halves(x: Any, dim: int) -> tuple[Any, Any]:
     return x[(*front, slice(None, half))], x[(*front, slice(half, None))]
 
 
-glu_forward = Kernel(_glu_forward, f"{_FUSED}:glu_forward", arrays=1, least=WORTH_FUSING)
-glu_backward = Kernel(_glu_backward, f"{_FUSED}:glu_backward", arrays=2, least=WORTH_FUSING)
-swiglu_forward = Kernel(_swiglu_forward, f"{_FUSED}:swiglu_forward", arrays=1, least=WORTH_FUSING)
-swiglu_backward = Kernel(_swiglu_backward, f"{_FUSED}:swiglu_backward", arrays=2, least=WORTH_FUSING)
+glu_forward = Kernel(
+    _glu_forward, f"{_FUSED}:glu_forward", arrays=1, least=WORTH_FUSING, cuda=f"{_CUDA}:glu_forward"
+)
+glu_backward = Kernel(
+    _glu_backward, f"{_FUSED}:glu_backward", arrays=2, least=WORTH_FUSING, cuda=f"{_CUDA}:glu_backward"
+)
+swiglu_forward = Kernel(
+    _swiglu_forward, f"{_FUSED}:swiglu_forward", arrays=1, least=WORTH_FUSING, cuda=f"{_CUDA}:swiglu_forward"
+)
+swiglu_backward = Kernel(
+    _swiglu_backward,
+    f"{_FUSED}:swiglu_backward",
+    arrays=2,
+    least=WORTH_FUSING,
+    cuda=f"{_CUDA}:swiglu_backward",
+)
 silu_gate_forward = pointwise_kernel(_silu_gate_forward, f"{_FUSED}:silu_gate_forward", arrays=2)
 silu_gate_backward = pointwise_kernel(_silu_gate_backward, f"{_FUSED}:silu_gate_backward", arrays=3)

@@ -30,6 +30,7 @@ __all__ = [
     "empty",
     "integers",
     "matrix",
+    "optional",
     "parts",
     "rows",
     "upload",
@@ -174,6 +175,11 @@ def zeros(like: Array, shape: Shape, dtype: DTypeLike | None = None) -> Array:
 def contiguous(x: Array) -> Array:
     """`x`, or a copy of it if it is not C-contiguous."""
     return x if x.flags.c_contiguous else x.copy(order="C")
+
+
+def optional(x: Array | None) -> Array | None:
+    """`x` as by :func:`contiguous`, if it is there: None becomes the null pointer."""
+    return None if x is None else contiguous(x)
 
 
 def matrix(x: Array) -> tuple[Array, int, int]:

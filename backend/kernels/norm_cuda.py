@@ -13,6 +13,7 @@ from shardwise.backend.kernels.launch_cuda import (
     contiguous,
     empty,
     matrix,
+    optional,
     parts,
     rows,
     wide,
@@ -37,7 +38,7 @@ def layer_norm_forward(
         "layer_norm_forward",
         x.dtype,
         rows(count, many, x.itemsize),
-        *(x, _optional(weight), _optional(bias), float(eps), y, mean, rstd, count, many),
+        *(x, optional(weight), optional(bias), float(eps), y, mean, rstd, count, many),
     )
     return y, mean.reshape(leading), rstd.reshape(leading)
 
@@ -55,7 +56,7 @@ def layer_norm_backward(
         launch("layer_norm_statistics", x.dtype, sizes, x, float(eps), mean, rstd, count, many)
     else:
         mean, rstd = _widened(mean, x), _widened(rstd, x)
-    launch("layer_norm_backward", x.dtype, sizes, g, x, _optional(weight), mean, rstd, dx, count, many)
+    launch("layer_norm_backward", x.dtype, sizes, g, x, optional(weight), mean, rstd, dx, count, many)
     sums = empty(x, (parts(count), many * 2), mean.dtype)
     launch("layer_norm_parameters", x.dtype, columns(count, many), g, x, mean, rstd, sums, count, many)
     dweight, dbias = (add_parts(sums, 2, i, 1.0, many, x.dtype) for i in range(2))
@@ -68,7 +69,7 @@ def rms_norm_forward(x: Array, weight: Array | None, eps: float) -> tuple[Array,
     y, scale = empty(x, x.shape), _statistic(x)
     x, count, many = matrix(x)
     sizes = rows(count, many, x.itemsize)
-    launch("rms_norm_forward", x.dtype, sizes, x, _optional(weight), float(eps), y, scale, count, many)
+    launch("rms_norm_forward", x.dtype, sizes, x, optional(weight), float(eps), y, scale, count, many)
     return y, scale.reshape(leading)
 
 
@@ -85,7 +86,7 @@ def rms_norm_backward(
         launch("rms_norm_statistics", x.dtype, sizes, x, float(eps), scale, count, many)
     else:
         scale = _widened(scale, x)
-    launch("rms_norm_backward", x.dtype, sizes, g, x, _optional(weight), scale, dx, count, many)
+    launch("rms_norm_backward", x.dtype, sizes, g, x, optional(weight), scale, dx, count, many)
     sums = empty(x, (parts(count), many), scale.dtype)
     launch("rms_norm_parameters", x.dtype, columns(count, many), g, x, scale, sums, count, many)
     return dx, add_parts(sums, 1, 0, 1.0, many, x.dtype)
@@ -98,7 +99,3 @@ def _statistic(x: Array) -> Array:
 
 def _widened(statistic: Array, x: Array) -> Array:
     return contiguous(statistic.astype(wide(x.dtype), copy=False)).reshape(-1)
-
-
-def _optional(parameter: Array | None) -> Array | None:
-    return None if parameter is None else contiguous(parameter)

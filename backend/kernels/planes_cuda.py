@@ -15,6 +15,7 @@ from shardwise.backend.kernels.launch_cuda import (
     contiguous,
     each,
     empty,
+    optional,
     rows,
     wide,
 )
@@ -155,7 +156,7 @@ def _normalized(
         "normalize_planes",
         x.dtype,
         each(x.size, x.itemsize),
-        *(x, mean, variance, float(eps), _optional(weight), _optional(bias)),
+        *(x, mean, variance, float(eps), optional(weight), optional(bias)),
         *(x.shape[1], per_channel, group, y, x.size, math.prod(x.shape[2:])),
     )
     return y
@@ -178,7 +179,7 @@ def _backward(
         "normalize_planes_backward",
         x.dtype,
         each(x.size, x.itemsize),
-        *(g, x, mean, variance, float(eps), _optional(weight), plain, along),
+        *(g, x, mean, variance, float(eps), optional(weight), plain, along),
         *(x.shape[1], per_channel, group, dx, x.size, math.prod(x.shape[2:])),
     )
     return dx
@@ -186,7 +187,3 @@ def _backward(
 
 def _widened(statistic: Array, x: Array) -> Array:
     return contiguous(statistic.astype(wide(x.dtype), copy=False)).reshape(-1)
-
-
-def _optional(parameter: Array | None) -> Array | None:
-    return None if parameter is None else contiguous(parameter)

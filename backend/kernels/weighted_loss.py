@@ -16,6 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 _FUSED = "shardwise.backend.kernels.weighted_loss_cpu"
+_CUDA = "shardwise.backend.kernels.weighted_loss_cuda"
 
 
 def _weighted_cross_entropy_forward(
@@ -174,6 +175,7 @@ weighted_cross_entropy_forward = Kernel(
     integer="target",
     statistics=1,
     least=WORTH_FUSING,
+    cuda=f"{_CUDA}:weighted_cross_entropy_forward",
 )
 weighted_cross_entropy_backward = Kernel(
     _weighted_cross_entropy_backward,
@@ -181,6 +183,7 @@ weighted_cross_entropy_backward = Kernel(
     arrays=5,
     integer="target",
     least=WORTH_FUSING,
+    cuda=f"{_CUDA}:weighted_cross_entropy_backward",
 )
 soft_cross_entropy_forward = Kernel(
     _soft_cross_entropy_forward,
@@ -188,7 +191,12 @@ soft_cross_entropy_forward = Kernel(
     arrays=3,
     statistics=1,
     least=WORTH_FUSING,
+    cuda=f"{_CUDA}:soft_cross_entropy_forward",
 )
 soft_cross_entropy_backward = Kernel(
-    _soft_cross_entropy_backward, f"{_FUSED}:soft_cross_entropy_backward", arrays=5, least=WORTH_FUSING
+    _soft_cross_entropy_backward,
+    f"{_FUSED}:soft_cross_entropy_backward",
+    arrays=5,
+    least=WORTH_FUSING,
+    cuda=f"{_CUDA}:soft_cross_entropy_backward",
 )
