@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.errors import ModuleError
+from shardwise.backend.errors import ModuleError, ShapeError
 from shardwise.optim.param_group import completed_group
 from shardwise.optim.saved_state import loaded, packed
 from shardwise.tensor import RemovableHandle, Tensor, enable_grad, no_grad
@@ -116,6 +116,11 @@ class Optimizer:
         Returns
         -------
         what `closure` returned, or None
+
+        Raises
+        ------
+        ShapeError
+            A gradient that was assigned does not have the shape of its parameter.
         """
         given = () if closure is None else (closure,)
         for hook in tuple(self._pre_hooks):
@@ -127,6 +132,12 @@ class Optimizer:
         with no_grad():
             for group in self.param_groups:
                 params = [param for param in group["params"] if param.grad is not None]
+                for param in params:
+                    if param.grad.shape != param.shape:
+                        raise ShapeError(
+                            f"{type(self).__name__}: a parameter has shape {param.shape}, and its grad has "
+                            f"{param.grad.shape}; wanted the same"
+                        )
                 if params:
                     self.update_group(params, group)
                     for param in params:

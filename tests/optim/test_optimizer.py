@@ -10,7 +10,7 @@ import pytest
 
 import shardwise as sw
 from shardwise import nn, optim
-from shardwise.errors import ArgumentError, ModuleError
+from shardwise.errors import ArgumentError, ModuleError, ShapeError
 
 
 def message(kind: type[Exception], call: Callable[[], object]) -> str:
@@ -182,6 +182,18 @@ def test_parameters_without_gradient_are_left_alone() -> None:
     give(b, 0)
     opt.step()
     assert (opt.state[a]["step"], opt.state[b]["step"]) == (2, 1)  # each counts its own steps
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Adafactor", "LAMB"])
+def test_gradients_of_another_shape_are_refused(name: str) -> None:
+    p = parameter(2, 3)
+    before = p.data.copy()
+    p.grad = sw.ones(3, dtype=np.float64)
+    opt = getattr(optim, name)([p], lr=0.1)
+    assert message(ShapeError, opt.step) == (
+        f"{name}: a parameter has shape (2, 3), and its grad has (3,); wanted the same"
+    )
+    np.testing.assert_array_equal(p.data, before)
 
 
 def test_a_closure_computes_the_loss_with_grad() -> None:
