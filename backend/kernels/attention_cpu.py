@@ -48,9 +48,10 @@ def attention_forward(
     t, s, e = q.shape[-2], k.shape[-2], v.shape[-1]
     task = Task(lead, q, k, v, bias, mask, scale, causal, dropped, buffers=1)
     y = heads_inside(lead, t, e, 2 if task.grouped else 1, q.dtype)
-    peak, share = np.zeros((*lead, t), q.dtype), np.zeros((*lead, t), q.dtype)
+    peak, share = np.empty((*lead, t), q.dtype), np.empty((*lead, t), q.dtype)
     if not s:
-        y[...] = 0.0
+        for result in (y, peak, share):
+            result[...] = 0.0
     elif peak.size:
         outputs = widened(y, 4), widened(peak, 3), widened(share, 3)
         with np.errstate(invalid="ignore", over="ignore"):

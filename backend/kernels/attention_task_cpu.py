@@ -190,7 +190,7 @@ def heads_inside(lead: Shape, t: int, features: int, inside: int, dtype: np.dtyp
     inside = min(inside, len(lead))
     cut = len(lead) - inside
     memory = np.empty((*lead[:cut], t, *lead[cut:], features), dtype)
-    return np.moveaxis(memory, cut, -2)
+    return memory.transpose(*range(cut), *range(cut + 1, len(lead) + 1), cut, len(lead) + 1)
 
 
 def rows_for_blas(x: Array) -> Array:
