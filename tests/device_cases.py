@@ -29,8 +29,10 @@ from shardwise.backend.kernels.embedding import embedding_backward
 from shardwise.backend.kernels.gate import glu_backward, glu_forward, swiglu_backward, swiglu_forward
 from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
+from shardwise.backend.kernels.gru import gru_backward, gru_forward
 from shardwise.backend.kernels.kernel import Kernel
 from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.lstm import lstm_backward, lstm_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
 from shardwise.backend.kernels.pooling import (
@@ -275,6 +277,25 @@ def _gates() -> Iterator[tuple[str, Case]]:
                 yield f"{name} along {dim}", Case(glu_backward, (half, x, dim))
 
 
+def _recurrent() -> Iterator[tuple[str, Case]]:
+    for name, (t, n, h, p) in {"few": (3, 4, 5, 5), "one": (1, 1, 1, 1), "some": (4, 3, 6, 2)}.items():
+        seen = _RNG.random((t, n, 1)) < 0.7
+        for reverse, mask in ((False, None), (True, seen)):
+            x, first, cell = _normal(t, n, 4 * h), _normal(n, p), _normal(n, h)
+            weight, projection = _normal(4 * h, p), _normal(p, h) if p != h else None
+            start = (x, first, cell, weight, projection, mask, reverse)
+            _, gates, cells = lstm_forward.plain(*start)
+            given = (_normal(t, n, p), _normal(n, p), _normal(n, h), cell, weight, projection)
+            yield name, Case(lstm_forward, start, 20 * t)
+            yield name, Case(lstm_backward, (*given, gates, cells, mask, reverse), 100 * t)
+            x, first, weight = _normal(t, n, 3 * h), _normal(n, h), _normal(3 * h, h)
+            for bias in (None, _normal(3 * h)):
+                yield name, Case(gru_forward, (x, first, weight, bias, mask, reverse), 20 * t)
+            results = gru_forward.plain(x, first, weight, None, mask, reverse)
+            given = (_normal(t, n, h), _normal(n, h), first, weight)
+            yield name, Case(gru_backward, (*given, *results, mask, reverse), 100 * t)
+
+
 def _dropouts() -> Iterator[tuple[str, Case]]:
     for offset in (0, 1, 3, 2**33 + 2):
         for size in (1, 5, 1000):
@@ -384,6 +405,7 @@ def _named() -> Iterator[tuple[str, Case]]:
         _losses,
         _weighted_losses,
         _gates,
+        _recurrent,
         _dropouts,
         _planes,
         _scatters,

@@ -18,6 +18,7 @@ from shardwise.backend.kernels.sequence import previous, stacked, step_order, wh
 __all__ = ["gru_backward", "gru_forward"]
 
 _FUSED = "shardwise.backend.kernels.gru_cpu"
+_CUDA = "shardwise.backend.kernels.recurrent_cuda"
 
 
 def _gru_forward(
@@ -117,5 +118,19 @@ def _gru_backward(
     return stacked(into), stacked(aside), flowing
 
 
-gru_forward = Kernel(_gru_forward, f"{_FUSED}:gru_forward", arrays=5, integer="seen", least=WORTH_FUSING)
-gru_backward = Kernel(_gru_backward, f"{_FUSED}:gru_backward", arrays=9, integer="seen", least=WORTH_FUSING)
+gru_forward = Kernel(
+    _gru_forward,
+    f"{_FUSED}:gru_forward",
+    arrays=5,
+    integer="seen",
+    least=WORTH_FUSING,
+    cuda=f"{_CUDA}:gru_forward",
+)
+gru_backward = Kernel(
+    _gru_backward,
+    f"{_FUSED}:gru_backward",
+    arrays=9,
+    integer="seen",
+    least=WORTH_FUSING,
+    cuda=f"{_CUDA}:gru_backward",
+)

@@ -18,6 +18,7 @@ from shardwise.backend.kernels.sequence import previous, stacked, step_order, wh
 __all__ = ["lstm_backward", "lstm_forward"]
 
 _FUSED = "shardwise.backend.kernels.lstm_cpu"
+_CUDA = "shardwise.backend.kernels.recurrent_cuda"
 
 
 def _lstm_forward(
@@ -131,7 +132,19 @@ def _lstm_backward(
     return stacked(into), flowing, flowing_cell, stacked(totals)
 
 
-lstm_forward = Kernel(_lstm_forward, f"{_FUSED}:lstm_forward", arrays=6, integer="seen", least=WORTH_FUSING)
+lstm_forward = Kernel(
+    _lstm_forward,
+    f"{_FUSED}:lstm_forward",
+    arrays=6,
+    integer="seen",
+    least=WORTH_FUSING,
+    cuda=f"{_CUDA}:lstm_forward",
+)
 lstm_backward = Kernel(
-    _lstm_backward, f"{_FUSED}:lstm_backward", arrays=9, integer="seen", least=WORTH_FUSING
+    _lstm_backward,
+    f"{_FUSED}:lstm_backward",
+    arrays=9,
+    integer="seen",
+    least=WORTH_FUSING,
+    cuda=f"{_CUDA}:lstm_backward",
 )

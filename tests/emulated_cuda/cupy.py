@@ -95,9 +95,9 @@ class DeviceArray(np.ndarray):
             if function is np.zeros_like:
                 array[...] = 0
             return array
-        if function is np.broadcast_to:  # NumPy's drops the subclass
-            return super().__array_function__(function, types, args, {**kwargs, "subok": True})
-        return super().__array_function__(function, types, args, kwargs)
+        result = super().__array_function__(function, types, args, kwargs)
+        # Some functions of NumPy drop subclasses, where CuPy's give what they were given.
+        return result.view(DeviceArray) if type(result) is np.ndarray else result
 
     @property
     def device(self) -> Device:  # type: ignore[override]
