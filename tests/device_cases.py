@@ -44,7 +44,12 @@ from shardwise.backend.kernels.pooling import (
 from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
 from shardwise.backend.kernels.resampling import resample_backward, resample_forward
 from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
-from shardwise.backend.kernels.scan import running_sum
+from shardwise.backend.kernels.scan import (
+    running_largest,
+    running_product,
+    running_smallest,
+    running_sum,
+)
 from shardwise.backend.kernels.scatter import scatter_rows
 from shardwise.backend.kernels.softmax import (
     log_softmax_backward,
@@ -174,6 +179,9 @@ def _rows() -> Iterator[tuple[str, Case]]:
         yield name, Case(sum_of_squares, (x,), x.size)
         for dim in range(len(shape)):
             yield f"{name} along {dim}", Case(running_sum, (x, dim), shape[dim])
+            yield f"{name} along {dim}", Case(running_product, (np.exp(0.05 * x), dim), shape[dim])
+            for kernel in (running_largest, running_smallest):
+                yield f"{name} along {dim}", Case(kernel, (np.round(x), dim))
     yield "many rows", Case(column_sum, (_normal(1000, 3),), 1000)
     yield "transposed", Case(softmax_forward, (_normal(7, 4).T,), 7)
     yield "transposed", Case(log_softmax_backward, (_normal(7, 4).T, -np.abs(_normal(7, 4)).T), 7)
@@ -181,7 +189,13 @@ def _rows() -> Iterator[tuple[str, Case]]:
     infinite = np.array([[1.0, -np.inf, 2.0], [-np.inf, -np.inf, 3.0], [2e4, -2e4, 2e4], [0.0, 1.0, -np.inf]])
     yield "infinite", Case(softmax_forward, (infinite,), 3)
     yield "infinite", Case(log_softmax_forward, (infinite,), 3)
-    yield "infinite", Case(running_sum, (infinite, 1), 3)
+    for kernel in (running_sum, running_product, running_largest, running_smallest):
+        yield "infinite", Case(kernel, (infinite, 1), 3)
+    gaps = np.array([1.0, np.nan, 2.0, 2.0, np.nan, -np.inf] * 200)
+    for kernel in (running_largest, running_smallest):
+        for kind in (gaps, gaps[2:4].repeat(600), -np.abs(gaps[::-1]), np.full(40, -np.inf)):
+            yield "gaps", Case(kernel, (kind, 0))
+            yield "gaps", Case(kernel, (kind.reshape(-1, 2), 0))
 
 
 def _attention() -> Iterator[tuple[str, Case]]:

@@ -14,6 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 _FUSED = "shardwise.backend.kernels.scan_cpu"
+_CUDA = "shardwise.backend.kernels.scan_cuda"
 
 FUSED_FROM = 1 << 14
 """Elements; below, loading the compiled code would cost more than it saves."""
@@ -126,12 +127,22 @@ running_sum = Kernel(
     f"{_FUSED}:running_sum",
     arrays=1,
     least=FUSED_FROM,
-    cuda="shardwise.backend.kernels.scan_cuda:running_sum",
+    cuda=f"{_CUDA}:running_sum",
 )
-running_product = Kernel(_running_product, f"{_FUSED}:running_product", arrays=1, least=FUSED_FROM)
+running_product = Kernel(
+    _running_product, f"{_FUSED}:running_product", arrays=1, least=FUSED_FROM, cuda=f"{_CUDA}:running_product"
+)
 running_product_backward = Kernel(
     _running_product_backward, f"{_FUSED}:running_product_backward", arrays=2, least=FUSED_FROM
 )
 product_backward = Kernel(_product_backward, f"{_FUSED}:product_backward", arrays=2)
-running_largest = Kernel(_running_largest, f"{_FUSED}:running_largest", arrays=1, least=FUSED_FROM)
-running_smallest = Kernel(_running_smallest, f"{_FUSED}:running_smallest", arrays=1, least=FUSED_FROM)
+running_largest = Kernel(
+    _running_largest, f"{_FUSED}:running_largest", arrays=1, least=FUSED_FROM, cuda=f"{_CUDA}:running_largest"
+)
+running_smallest = Kernel(
+    _running_smallest,
+    f"{_FUSED}:running_smallest",
+    arrays=1,
+    least=FUSED_FROM,
+    cuda=f"{_CUDA}:running_smallest",
+)
