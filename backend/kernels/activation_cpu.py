@@ -11,7 +11,7 @@ from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.contiguous import contiguous
 from shardwise.backend.kernels.jit import fused, read, write
 from shardwise.backend.kernels.math_cpu import erf as erf_of
-from shardwise.backend.kernels.math_cpu import exp
+from shardwise.backend.kernels.math_cpu import exp_of_negative
 
 __all__ = ["erf", "gelu_backward", "gelu_forward", "gelu_tanh_backward", "gelu_tanh_forward"]
 
@@ -91,7 +91,7 @@ def _gelu_backward(g: Array, x: Array, dx: Array) -> None:
         v = x[i]
         v = low if v < low else v
         v = high if v > high else v
-        dx[i] = g[i] * (half * (one + erf_of(v * scale)) + v * peak * exp(-half * v * v))
+        dx[i] = g[i] * (half * (one + erf_of(v * scale)) + v * peak * exp_of_negative(-half * v * v))
 
 
 # The tanh form is x * sigmoid(2u), and with s = exp(-2|u|) everything it needs comes without
@@ -106,7 +106,7 @@ def _gelu_tanh_forward(x: Array, y: Array) -> None:
     for i in range(x.size):
         v = x[i]
         u = scale * (v + cubic * v * v * v)
-        s = exp(minus_two * abs(u))
+        s = exp_of_negative(minus_two * abs(u))
         y[i] = v * ((one if u >= zero else s) / (one + s))
 
 
@@ -120,7 +120,7 @@ def _gelu_tanh_backward(g: Array, x: Array, dx: Array) -> None:
         v = low if v < low else v
         v = high if v > high else v
         u = scale * (v + cubic * v * v * v)
-        s = exp(-two * abs(u))
+        s = exp_of_negative(-two * abs(u))
         r = one / (one + s)
         slope = two * s * r * r * scale * (one + triple * v * v)
         dx[i] = g[i] * ((one if u >= zero else s) * r + v * slope)

@@ -19,7 +19,7 @@ import numpy as np
 from numba.extending import overload
 
 from shardwise.backend.kernels.jit import POINTWISE
-from shardwise.backend.kernels.math_cpu import exp, expm1_parts, power_of_two
+from shardwise.backend.kernels.math_cpu import exp_of_negative, expm1_parts, power_of_two
 
 __all__ = ["expm1_of_negative", "log1p_of_unit", "sigmoid", "tanh"]
 
@@ -103,7 +103,7 @@ def tanh(x: float) -> float:
 def _sigmoid(x: float) -> float:
     real = type(x)
     one = real(1)
-    e = exp(-abs(x))
+    e = exp_of_negative(-abs(x))
     r = one / (one + e)
     left = e * r
     return left if x < real(0) else r

@@ -8,7 +8,10 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.kernels.kernel import Kernel
 
-__all__ = ["check_classes", "check_labels", "cross_entropy_backward", "cross_entropy_forward"]
+__all__ = [
+    "check_classes", "check_labels", "cross_entropy_and_slope", "cross_entropy_backward",
+    "cross_entropy_forward",
+]  # fmt: skip
 
 _FUSED = "shardwise.backend.kernels.loss_cpu"
 _CUDA = "shardwise.backend.kernels.loss_cuda"
@@ -58,7 +61,9 @@ def check_classes(op: str, target: Array, classes: int, ignore_index: int | None
     IndexRangeError
         Names the first wrong label and its place.
     """
-    if type(target) is not np.ndarray:
+    if type(target) is not np.ndarray or not target.size:
+        return
+    if int(target.min()) >= 0 and int(target.max()) < classes:
         return
     wrong = (target < 0) | (target >= classes)
     if ignore_index is not None:
@@ -137,6 +142,34 @@ def _cross_entropy_backward(
     return np.where(label == ignore_index, 0.0, (probability - is_label) * weight)
 
 
+def _cross_entropy_and_slope(
+    logits: Array, target: Array, ignore_index: int, share: float
+) -> tuple[Array, Array]:
+    """The losses of :func:`cross_entropy_forward`, and their gradient for ``g = share`` in every row.
+
+    For one number that is the mean of all rows' losses, that is the gradient itself; it costs one pass while
+    the exponentials are at hand, and another exponential of every logit later.
+
+    Parameters
+    ----------
+    logits, target, ignore_index
+        See :func:`cross_entropy_forward`.
+    share : float
+        What the gradient of each row's loss is expected to be.
+
+    Returns
+    -------
+    loss : array, shape (rows,)
+    slope : array of `logits`' shape
+    """
+    loss, logsumexp = _cross_entropy_forward(logits, target, ignore_index)
+    g = np.full_like(loss, share)
+    return loss, _cross_entropy_backward(g, logits, target, logsumexp, ignore_index)
+
+
+cross_entropy_and_slope = Kernel(
+    _cross_entropy_and_slope, f"{_FUSED}:cross_entropy_and_slope", arrays=2, integer="target", statistics=1
+)
 cross_entropy_forward = Kernel(
     _cross_entropy_forward,
     f"{_FUSED}:cross_entropy_forward",

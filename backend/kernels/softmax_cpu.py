@@ -10,7 +10,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.contiguous import as_rows
 from shardwise.backend.kernels.jit import fused, read, write
-from shardwise.backend.kernels.math_cpu import difference_plus, exp, row_maximum
+from shardwise.backend.kernels.math_cpu import difference_plus, exp_of_negative, row_maximum
 
 __all__ = ["log_softmax_backward", "log_softmax_forward", "softmax_backward", "softmax_forward"]
 
@@ -58,7 +58,7 @@ def _softmax_forward(x: Array, y: Array) -> None:
         highest = row_maximum(row, columns)
         total = real(0)
         for j in range(columns):
-            e = exp(row[j] - highest)
+            e = exp_of_negative(row[j] - highest)
             out[j] = e
             total += e
         share = real(1) / total
@@ -88,7 +88,7 @@ def _log_softmax_forward(x: Array, y: Array) -> None:
         highest = row_maximum(row, columns)
         total = real(0)
         for j in range(columns):
-            total += exp(row[j] - highest)
+            total += exp_of_negative(row[j] - highest)
         minus_logarithm = -real(math.log(total))
         for j in range(columns):
             out[j] = difference_plus(row[j], highest, minus_logarithm)
@@ -104,4 +104,4 @@ def _log_softmax_backward(g: Array, y: Array, dx: Array) -> None:
         for j in range(columns):
             total += gradient[j]
         for j in range(columns):
-            out[j] = gradient[j] - exp(row[j]) * total
+            out[j] = gradient[j] - exp_of_negative(row[j]) * total

@@ -19,7 +19,11 @@ from shardwise.backend.kernels.gate import glu_backward, glu_forward, swiglu_bac
 from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
 from shardwise.backend.kernels.gru import gru_backward, gru_forward
-from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.loss import (
+    cross_entropy_and_slope,
+    cross_entropy_backward,
+    cross_entropy_forward,
+)
 from shardwise.backend.kernels.lstm import lstm_backward, lstm_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
@@ -74,7 +78,7 @@ KERNELS = (
     *(average_forward, average_backward, maximum_forward, maximum_backward),
     *(resample_forward, resample_backward),
     *(attention_forward, attention_backward),
-    *(cross_entropy_forward, cross_entropy_backward),
+    *(cross_entropy_forward, cross_entropy_backward, cross_entropy_and_slope),
     *(dropout_forward, dropout_backward),
     embedding_backward,
     scatter_rows,

@@ -143,6 +143,8 @@ def _rows(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
             f"{op}: input of shape {input.shape}, which is (n, classes, ...), needs a target of shape "
             f"{wanted}, got {target.shape}"
         )
+    if input.ndim == 2:
+        return input, target
     classes = target.reshape(-1)
     return _classes_last(input).reshape(classes.numel(), input.shape[place]), classes
 
@@ -165,6 +167,8 @@ def _counted(
     total = per_row.sum()
     if reduction == "sum":
         return total
+    if weight is None and type(classes.data) is np.ndarray:
+        return total / (int(np.count_nonzero(classes.data != ignore_index)) or math.nan)
     counted = np.not_equal(classes.data, ignore_index)
     if weight is None:
         shares = counted

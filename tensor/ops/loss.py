@@ -8,7 +8,11 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.loss import (
+    cross_entropy_and_slope,
+    cross_entropy_backward,
+    cross_entropy_forward,
+)
 from shardwise.backend.kernels.weighted_loss import (
     soft_cross_entropy_backward,
     soft_cross_entropy_forward,
@@ -28,15 +32,26 @@ class CrossEntropy(Function):
 
     @staticmethod
     def forward(ctx: Context, logits: Array, target: Array, ignore_index: int) -> Array:
-        loss, logsumexp = cross_entropy_forward(logits, target, ignore_index)
-        ctx.ignore_index = ignore_index
-        ctx.save(logits, target, logsumexp)
+        ctx.ignore_index, ctx.share = ignore_index, None
+        if ctx.need[0] and type(logits) is np.ndarray and 0 not in logits.shape:
+            # While the exponentials are at hand they make the gradient of a mean, which is what is wanted
+            # of most losses; others are a multiple of it, row by row.
+            ctx.share = logits.dtype.type(1.0 / len(logits))
+            loss, statistic = cross_entropy_and_slope(logits, target, ignore_index, float(ctx.share))
+        else:
+            loss, statistic = cross_entropy_forward(logits, target, ignore_index)
+        ctx.save(logits, target, statistic)
         return loss
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        logits, target, logsumexp = ctx.saved
-        return cross_entropy_backward(g, logits, target, logsumexp, ctx.ignore_index), None
+        logits, target, statistic = ctx.saved
+        if statistic is None or ctx.share is None:
+            return cross_entropy_backward(g, logits, target, statistic, ctx.ignore_index), None
+        if (g == ctx.share).all():
+            return statistic, None
+        scale = np.where(target == ctx.ignore_index, 0.0, g / ctx.share)  # whatever arrives
+        return statistic * np.expand_dims(scale, 1), None
 
 
 class WeightedCrossEntropy(Function):

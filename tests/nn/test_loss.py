@@ -263,3 +263,27 @@ def test_weights_of_a_layer_are_buffers() -> None:
     assert list(nn.BCEWithLogitsLoss(pos_weight=sw.ones(2)).state_dict()) == ["pos_weight"]
     assert list(nn.CrossEntropyLoss().state_dict()) == []
     assert layer.double()(sw.zeros(1, 2, dtype=np.float64), sw.tensor([1])).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_of_cross_entropy_under_any_weighing_of_its_rows(dtype: type[np.floating]) -> None:
+    """The forward has made the gradient of a mean; all others are multiples of it."""
+    logits, target = RNG.standard_normal((7, 5)).astype(dtype), np.array([0, 4, 2, 1, -100, 3, 3])
+    probability = scipy_special.softmax(logits.astype(np.float64), axis=1)
+    slope = (probability - (np.arange(5) == target[:, None])) * (target != -100)[:, None]
+    weights = RNG.standard_normal(7).astype(dtype)
+    for reduction, g, rows in (
+        ("mean", 1.0, np.full(7, 1 / 6)),
+        ("mean", 3.0, np.full(7, 0.5)),
+        ("sum", 1.0, np.ones(7)),
+        ("sum", 1 / 7, np.full(7, 1 / 7)),
+        ("none", weights, weights),
+    ):
+        x = sw.tensor(logits, requires_grad=True)
+        loss = F.cross_entropy(x, sw.tensor(target), reduction=reduction)
+        upstream = sw.tensor(np.asarray(g, dtype))
+        for _ in range(2):  # the second backward finds what the first has left
+            x.grad = None
+            loss.backward(upstream, retain_graph=True)
+            near(x.grad, slope * np.asarray(rows, np.float64)[:, None])
+        assert x.grad.dtype == dtype

@@ -235,6 +235,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "attention_forward": (H, H, H, None, None, 0.5, True),
     "attention_backward": (H, H, H, H, None, None, H, None, None, 0.5, True),
     "cross_entropy_forward": (M, LABELS, -1),
+    "cross_entropy_and_slope": (M, LABELS, -1, 0.5),
     "cross_entropy_backward": (ROWS, M, LABELS, None, -1),
     "weighted_cross_entropy_forward": (L, L_LABELS, None, -1, 0.1),
     "weighted_cross_entropy_backward": (L, L_ROWS, L_LABELS, None, None, -1, 0.1),

@@ -8,7 +8,11 @@ from scipy.special import log_softmax, logsumexp
 
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.kernels.kernel import plain_formulas
-from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.loss import (
+    cross_entropy_and_slope,
+    cross_entropy_backward,
+    cross_entropy_forward,
+)
 from tolerance import assert_close, tolerance, widened
 
 DTYPES = [np.float32, np.float64]
@@ -52,6 +56,28 @@ def test_backward_is_softmax_minus_the_label(
     assert_close(fused, expected, classes)
     wide_g, wide_logits = widened(g, logits)
     assert_close(cross_entropy_backward.plain(wide_g, wide_logits, target, None, IGNORE), expected, classes)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "classes"), [(5, 7), (64, 256), (3, 4000), (4, 1), (0, 3)])
+def test_both_at_once_are_forward_and_backward(rows: int, classes: int, dtype: type[np.floating]) -> None:
+    logits, target, _ = sample(rows, classes, dtype)
+    loss, slope = cross_entropy_and_slope.fused(logits, target, IGNORE, 0.25)
+    assert loss.dtype == slope.dtype == dtype
+    (wide,) = widened(logits)
+    expected, expected_slope = cross_entropy_and_slope.plain(wide, target, IGNORE, 0.25)
+    assert_close(loss, expected, classes)
+    assert_close(slope, expected_slope, classes)
+    again = cross_entropy_backward.plain(np.full(rows, 0.25), wide, target, None, IGNORE)
+    assert_close(slope, again, classes)
+
+
+def test_both_at_once_on_huge_and_excluded_logits() -> None:
+    logits = np.array([[1e30, 0.0, -np.inf], [-1e38, 1e38, 0.0], [np.nan, 1.0, 2.0]], np.float32)
+    loss, slope = cross_entropy_and_slope.fused(logits, np.array([0, 1, -100]), IGNORE, 1.0)
+    np.testing.assert_array_equal(loss, np.zeros(3))
+    np.testing.assert_array_equal(slope, np.zeros((3, 3)))
+    assert np.isnan(cross_entropy_and_slope.fused(logits, np.array([0, 1, 2]), IGNORE, 1.0)[1][2]).all()
 
 
 def test_a_gradient_that_is_broadcast_from_one_number() -> None:
