@@ -8,7 +8,7 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.kernel import Kernel
+from shardwise.backend.kernels.pointwise import pointwise_kernel
 
 __all__ = ["erf", "gelu_backward", "gelu_forward", "gelu_tanh_backward", "gelu_tanh_forward"]
 
@@ -69,12 +69,16 @@ def _gelu_tanh_backward(g: Array, x: Array) -> Array:
     return dx
 
 
-erf = Kernel(_erf, f"{_FUSED}:erf", arrays=1, cuda=f"{_CUDA}:erf")
-gelu_forward = Kernel(_gelu_forward, f"{_FUSED}:gelu_forward", arrays=1, cuda=f"{_CUDA}:gelu_forward")
-gelu_backward = Kernel(_gelu_backward, f"{_FUSED}:gelu_backward", arrays=2, cuda=f"{_CUDA}:gelu_backward")
-gelu_tanh_forward = Kernel(
+erf = pointwise_kernel(_erf, f"{_FUSED}:erf", arrays=1, cuda=f"{_CUDA}:erf")
+gelu_forward = pointwise_kernel(
+    _gelu_forward, f"{_FUSED}:gelu_forward", arrays=1, cuda=f"{_CUDA}:gelu_forward"
+)
+gelu_backward = pointwise_kernel(
+    _gelu_backward, f"{_FUSED}:gelu_backward", arrays=2, cuda=f"{_CUDA}:gelu_backward"
+)
+gelu_tanh_forward = pointwise_kernel(
     _gelu_tanh_forward, f"{_FUSED}:gelu_tanh_forward", arrays=1, cuda=f"{_CUDA}:gelu_tanh_forward"
 )
-gelu_tanh_backward = Kernel(
+gelu_tanh_backward = pointwise_kernel(
     _gelu_tanh_backward, f"{_FUSED}:gelu_tanh_backward", arrays=2, cuda=f"{_CUDA}:gelu_tanh_backward"
 )

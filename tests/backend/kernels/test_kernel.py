@@ -213,11 +213,11 @@ S, W = np.ones((60, 5, 40), np.float32), np.ones((40, 10), np.float32)
 L, L_LABELS, L_ROWS = np.ones((33, 65), np.float32), np.arange(33), np.ones(33, np.float32)
 ARGUMENTS: dict[str, tuple[object, ...]] = {
     **{kernel.name: of_elements(kernel) for kernel in POINTWISE_KERNELS},
-    "erf": (M,),
-    "gelu_forward": (M,),
-    "gelu_backward": (M, M),
-    "gelu_tanh_forward": (M,),
-    "gelu_tanh_backward": (M, M),
+    "erf": (S,),
+    "gelu_forward": (S,),
+    "gelu_backward": (S, S),
+    "gelu_tanh_forward": (S,),
+    "gelu_tanh_backward": (S, S),
     "layer_norm_forward": (M, V, None, 1e-5),
     "layer_norm_backward": (M, M, None, ROWS, ROWS, 1e-5),
     "rms_norm_forward": (M, V, 1e-5),

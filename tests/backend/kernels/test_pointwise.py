@@ -172,7 +172,7 @@ import numpy as np
 import shardwise as sw
 from shardwise.nn import functional as F
 x = sw.tensor(np.linspace(-1, 1, {WORTH_FUSING - 1}), requires_grad=True)
-for function in (F.relu, F.leaky_relu, F.elu, F.hardswish, F.silu, F.mish, F.softplus, sw.sigmoid, sw.tanh):
+for function in (F.relu, F.elu, F.hardswish, F.gelu, F.silu, F.mish, F.softplus, sw.sigmoid, sw.tanh, sw.erf):
     function(x).sum().backward()
 F.mse_loss(x, x.detach()).backward()
 sw.where(x > 0, x, 0.0).sum().backward()
