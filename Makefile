@@ -4,6 +4,7 @@
 #   make test     run all tests, multi-rank ones included    ARGS="tests/tensor -k matmul"
 #   make check    what a change must pass: format, lint, types, tests
 #   make cuda     compile the CUDA kernels; needs no GPU
+#   make mkl      multiply by MKL, and check the products
 #   make gpu      check and time them on this machine's GPU  CUDA=13 for CuPy's build for CUDA 13
 #   make bench    run every benchmark and print one table    PEERS=1 brings what they compare with
 #   make docs     build the documentation into site/
@@ -24,11 +25,11 @@ VENV ?= .venv$(if $(filter mpich,$(MPI)),,-$(MPI))
 extra_mpi := $(if $(filter system,$(MPI)),,$(MPI))
 comma := ,
 
-.PHONY: help train test check lint cuda gpu bench docs clean
+.PHONY: help train test check lint cuda mkl gpu bench docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '3,13s/^# \{0,1\}//p' Makefile
+	@sed -n '3,14s/^# \{0,1\}//p' Makefile
 
 train: $(VENV)/installed.run
 	$(VENV)/bin/shardwise run -n $(RANKS) examples/train_gpt.py $(ARGS)
@@ -45,6 +46,9 @@ lint: $(VENV)/installed.dev
 
 cuda: $(VENV)/installed.nvrtc
 	$(VENV)/bin/python -m pytest $(if $(ARGS),$(ARGS),tests/backend/kernels/test_cuda_sources.py tests/backend/test_cuda.py tests/backend/test_names.py)
+
+mkl: $(VENV)/installed.mkl
+	SHARDWISE_BLAS=mkl $(VENV)/bin/python -m pytest $(if $(ARGS),$(ARGS),tests/backend/test_product.py tests/tensor/test_matmul.py tests/nn/test_convolution.py)
 
 gpu: $(VENV)/installed.cuda$(CUDA)
 	$(VENV)/bin/python -m pytest tests/gpu
@@ -65,6 +69,7 @@ clean:
 $(VENV)/installed.run: extras := $(extra_mpi)
 $(VENV)/installed.dev: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))dev
 $(VENV)/installed.nvrtc: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))dev,nvrtc
+$(VENV)/installed.mkl: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))dev,mkl
 $(VENV)/installed.cuda$(CUDA): extras := $(extra_mpi)$(if $(extra_mpi),$(comma))dev,cuda$(CUDA)
 $(VENV)/installed.peers: extras := $(extra_mpi)$(if $(extra_mpi),$(comma))peers
 $(VENV)/installed.docs: extras := docs
