@@ -291,9 +291,10 @@ def _seen(name: str, mask: Tensor, like: Tensor) -> Tensor:
     """Turn a mask of pairs to leave out into one of pairs that take part; numbers stay."""
     if mask.dtype == np.bool_:
         return ~mask
-    if mask.dtype == like.dtype:
-        return mask
+    if mask.is_floating_point():
+        with np.errstate(over="ignore"):  # a large number may become -inf in float16, which is what it means
+            return mask.astype(like.dtype)
     raise DTypeError(
-        f"MultiheadAttention: {name} must be bool (True is left out) or {like.dtype} (added to the scores), "
-        f"not {mask.dtype}; compare, as in mask != 0, or cast with astype()"
+        f"MultiheadAttention: {name} must be bool (True is left out) or floating (added to the scores), not "
+        f"{mask.dtype}; compare, as in mask != 0"
     )

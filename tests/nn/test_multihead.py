@@ -11,6 +11,7 @@ import pytest
 from scipy.special import softmax
 
 import shardwise as sw
+from shardwise import nn
 from shardwise.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.nn.layers.attention import MultiheadAttention
 from shardwise.tensor import gradcheck
@@ -142,6 +143,30 @@ def test_causal(need_weights: bool) -> None:
         np.testing.assert_allclose(out.data, want, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dtype", [np.float16, sw.bfloat16, np.float64])
+def test_masks_may_be_floats_of_another_dtype(dtype: Any, need_weights: bool) -> None:
+    layer = MultiheadAttention(4, 2).to(dtype)
+    x = sw.randn(3, 2, 4).to(dtype)
+    hidden = sw.ones(3, 3).bool().triu(1)
+    padding = sw.tensor([[False, False, True], [False, False, False]])
+    want, _ = layer(x, x, x, padding, need_weights, hidden)
+    for least in (-np.inf, -1e9):
+        masks = [sw.where(mask, least, 0.0).float() for mask in (padding, hidden)]
+        got, _ = layer(x, x, x, masks[0], need_weights, masks[1])
+        assert got.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(got.float().numpy(force=True), want.float().numpy(force=True))
+
+
+def test_a_mask_of_floats_under_autocast() -> None:
+    layer, x = nn.TransformerEncoderLayer(4, 2, 8), sw.randn(3, 2, 4)
+    mask = nn.Transformer.generate_square_subsequent_mask(3)
+    with sw.autocast(dtype=sw.bfloat16):
+        out = layer(x, mask, sw.zeros(2, 3).bool())
+    assert out.shape == (3, 2, 4)
+    assert np.isfinite(out.float().numpy(force=True)).all()
+
+
 def test_one_sequence() -> None:
     layer = make()
     x = RNG.standard_normal((Q, E))
@@ -221,8 +246,8 @@ def test_refused() -> None:
         "MultiheadAttention: key_padding_mask must have shape (batch, k) = (3, 6), got (3, 4)"
     )
     assert message(DTypeError, lambda: layer(x, y, y, attn_mask=sw.zeros(Q, K, dtype=np.int64))) == (
-        "MultiheadAttention: attn_mask must be bool (True is left out) or float32 (added to the scores), not "
-        "int64; compare, as in mask != 0, or cast with astype()"
+        "MultiheadAttention: attn_mask must be bool (True is left out) or floating (added to the scores), "
+        "not int64; compare, as in mask != 0"
     )
     assert message(ArgumentError, lambda: MultiheadAttention(7, 2)) == (
         "MultiheadAttention: embed_dim=7 does not part into num_heads=2 heads"
