@@ -13,6 +13,7 @@ import numpy as np
 
 from emulated_cuda.compiler import compiled, find_compiler
 from emulated_cuda.declaration import Declaration, declarations
+from shardwise.backend.cpu import CpuBackend
 
 __all__ = ["DeviceArray", "Launch", "RawModule", "install", "launches", "to_device", "to_host"]
 
@@ -33,8 +34,8 @@ _GUARD, _UNTOUCHED = 1024, 0xFF
 class Device:
     """A device by its number; a ``with`` block makes it the current one."""
 
-    def __init__(self, index: int = 0) -> None:
-        self.id = index
+    def __init__(self, index: int | None = None) -> None:
+        self.id = _CURRENT[-1] if index is None else index
 
     def __enter__(self) -> Device:
         _CURRENT.append(self.id)
@@ -203,21 +204,53 @@ class RawKernel:
         return int(value.data.ptr)
 
 
+class CUDARuntimeError(RuntimeError):
+    """What the driver complains of."""
+
+
+def _module() -> ModuleType:
+    """The names of CuPy that the package uses, besides those that NumPy's functions stand for."""
+
+    def array(obj: object, dtype: object = None, copy: bool = True) -> DeviceArray:
+        return obj if type(obj) is DeviceArray and not copy else to_device(np.asarray(obj, dtype))  # type: ignore[arg-type]
+
+    def asarray(obj: object, dtype: object = None) -> DeviceArray:
+        if type(obj) is DeviceArray:
+            return obj.astype(dtype, copy=False) if dtype is not None else obj  # type: ignore[arg-type]
+        return array(obj, dtype)
+
+    stream = SimpleNamespace(synchronize=lambda: None)
+    names = {
+        "ndarray": DeviceArray,
+        "RawModule": RawModule,
+        "array": array,
+        "asarray": asarray,
+        "asnumpy": to_host,
+        "empty": lambda shape, dtype: _allocated(tuple(np.atleast_1d(shape)), np.dtype(dtype)).reshape(shape),
+        "zeros": lambda shape, dtype: to_device(np.zeros(shape, dtype)),
+        "cuda": SimpleNamespace(
+            Device=Device,
+            get_current_stream=lambda: stream,
+            runtime=SimpleNamespace(getDeviceCount=lambda: 4, CUDARuntimeError=CUDARuntimeError),
+        ),
+    }
+    module = ModuleType("cupy")
+    vars(module).update(names)
+    return module
+
+
 @contextmanager
 def install() -> Iterator[ModuleType]:
     """Let this be CuPy inside the ``with`` block."""
-    module = ModuleType("cupy")
-    module.ndarray = DeviceArray  # type: ignore[attr-defined]
-    module.RawModule = RawModule  # type: ignore[attr-defined]
-    module.asarray = lambda x: to_device(np.asarray(x))  # type: ignore[attr-defined]
-    module.asnumpy = to_host  # type: ignore[attr-defined]
-    stream = SimpleNamespace(synchronize=lambda: None)
-    module.cuda = SimpleNamespace(Device=Device, get_current_stream=lambda: stream)  # type: ignore[attr-defined]
-    before = sys.modules.get("cupy")
+    module = _module()
+    before, owns = sys.modules.get("cupy"), CpuBackend.owns
     sys.modules["cupy"] = module
+    # CuPy's arrays are not NumPy's, as those of the double are.
+    CpuBackend.owns = lambda self, array: type(array) is not DeviceArray and owns(self, array)  # type: ignore[method-assign]
     try:
         yield module
     finally:
+        CpuBackend.owns = owns  # type: ignore[method-assign]
         if before is None:
             del sys.modules["cupy"]
         else:
