@@ -123,7 +123,7 @@ def test_shapes(kernel: Kernel, shape: tuple[int, ...]) -> None:
 
 def test_mismatched_gradient() -> None:
     with pytest.raises(ShapeError) as caught:
-        gelu_backward(np.ones(3, np.float32), np.ones(4, np.float32))
+        gelu_backward.fused(np.ones(3, np.float32), np.ones(4, np.float32))
     assert str(caught.value) == (
         "gelu_backward: the gradient has shape (3,), and the input (4,); wanted the same."
     )
