@@ -31,7 +31,11 @@ from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
 from shardwise.backend.kernels.gru import gru_backward, gru_forward
 from shardwise.backend.kernels.kernel import Kernel
-from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.loss import (
+    cross_entropy_and_slope,
+    cross_entropy_backward,
+    cross_entropy_forward,
+)
 from shardwise.backend.kernels.lstm import lstm_backward, lstm_forward
 from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
@@ -249,6 +253,7 @@ def _losses() -> Iterator[tuple[str, Case]]:
             yield name, Case(cross_entropy_forward, (logits, target, -100), classes)
             yield name, Case(cross_entropy_backward, (g, logits, target, logsumexp, -100), classes)
             yield name, Case(cross_entropy_backward, (g, logits, target, None, -100), classes)
+            yield name, Case(cross_entropy_and_slope, (logits, target, -100, 0.25), classes)
     labels = np.array([2, 0, -1])
     huge = np.array([[2e4, 2e4, -2e4], [0.0, -np.inf, 1.0], [np.nan, 0.0, 0.0]])
     yield "huge", Case(cross_entropy_forward, (huge, labels, -1), 3)

@@ -122,6 +122,16 @@ template <int N> __device__ inline void store(real* place, const Values<N>& valu
     *reinterpret_cast<uint4*>(place) = pack.words;
 }
 
+// As numbers of the wide type, which take more room where elements have 16 bits.
+template <int N> __device__ inline void store_wide(wide* place, const Values<N>& values)
+{
+    if constexpr (sizeof(wide) == sizeof(real))
+        store(reinterpret_cast<real*>(place), values);
+    else
+#pragma unroll
+        for (int k = 0; k < N; ++k) place[k] = values.at[k];
+}
+
 template <class... Pointers> __device__ inline bool aligned(Pointers... pointers)
 {
     return (((uint64)pointers | ...) & 15) == 0;

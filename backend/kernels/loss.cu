@@ -44,3 +44,32 @@ cross_entropy_backward(const real* __restrict__ g, const real* __restrict__ logi
         });
     });
 }
+
+// The loss, and its gradient where that of every row's loss is `expected`: the row is at hand.
+KERNEL(1024)
+cross_entropy_and_slope(const real* __restrict__ logits, const int64* __restrict__ target, int64 ignore_index,
+                        double expected, real* __restrict__ loss, wide* __restrict__ slope, int64 rows, int64 classes)
+{
+    bool packed = aligned_rows(classes, logits, slope);
+    each_row(rows, [&](int64 i, bool mine) {
+        const real* row = logits + i * classes;
+        Exponentials e = exponentials(row, classes, packed);
+        wide share = (wide)1 / e.total;
+        int64 label = target[i];
+        bool ignored = label == ignore_index, is_class = 0 <= label && label < classes;
+        wide weight = is_class ? (wide)expected : not_a_number();
+        if (mine && threadIdx.x == 0) {
+            wide value = is_class ? (e.top - widen(row[label])) + log(e.total) : not_a_number();
+            loss[i] = Rounding<real>::of(ignored ? (wide)0 : value);
+        }
+        each_in_row(mine ? classes : 0, packed, [&](int64 j, auto count) {
+            auto v = load(row + j, count);
+#pragma unroll
+            for (int k = 0; k < count; ++k) {
+                wide probability = exp(v.at[k] - e.top) * share;
+                v.at[k] = ignored ? (wide)0 : (probability - (j + k == label ? (wide)1 : (wide)0)) * weight;
+            }
+            store_wide(slope + i * classes + j, v);
+        });
+    });
+}

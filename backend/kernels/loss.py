@@ -168,7 +168,12 @@ def _cross_entropy_and_slope(
 
 
 cross_entropy_and_slope = Kernel(
-    _cross_entropy_and_slope, f"{_FUSED}:cross_entropy_and_slope", arrays=2, integer="target", statistics=1
+    _cross_entropy_and_slope,
+    f"{_FUSED}:cross_entropy_and_slope",
+    arrays=2,
+    integer="target",
+    statistics=1,
+    cuda=f"{_CUDA}:cross_entropy_and_slope",
 )
 cross_entropy_forward = Kernel(
     _cross_entropy_forward,

@@ -7,7 +7,7 @@ from shardwise.backend.kernels.device_source import DeviceSource
 from shardwise.backend.kernels.launch_cuda import Launcher, contiguous, empty, integers, matrix, rows, wide
 from shardwise.backend.kernels.loss import check_labels
 
-__all__ = ["cross_entropy_backward", "cross_entropy_forward", "launch"]
+__all__ = ["cross_entropy_and_slope", "cross_entropy_backward", "cross_entropy_forward", "launch"]
 
 launch = Launcher(DeviceSource("loss.cu"))
 
@@ -41,3 +41,18 @@ def cross_entropy_backward(
         *(contiguous(g), logits, integers(target), shift, ignore_index, dlogits, count, classes),
     )
     return dlogits
+
+
+def cross_entropy_and_slope(
+    logits: Array, target: Array, ignore_index: int, share: float
+) -> tuple[Array, Array]:
+    check_labels(logits, target, ignore_index)
+    logits, count, classes = matrix(logits)
+    loss, slope = empty(logits, (count,)), empty(logits, logits.shape, wide(logits.dtype))
+    launch(
+        "cross_entropy_and_slope",
+        logits.dtype,
+        rows(count, classes, logits.itemsize),
+        *(logits, integers(target), ignore_index, float(share), loss, slope, count, classes),
+    )
+    return loss, slope
