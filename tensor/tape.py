@@ -23,10 +23,11 @@ _order = itertools.count()  # newer nodes have higher numbers, in every thread
 class Version:
     """Counts the writes into one piece of memory; shared by all tensors that look at it."""
 
-    __slots__ = ("count", "views")
+    __slots__ = ("count", "crowd", "views")
 
     def __init__(self) -> None:
         self.count = 0
+        self.crowd = 8  # so many views are looked through for those that are gone
         self.views: list[
             Callable[[], object | None]
         ] = []  # weak references to the tensors that look at it, if several

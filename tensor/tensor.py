@@ -272,13 +272,19 @@ def _apply(function: type[Function], args: tuple[Any, ...], params: dict[str, An
     needs: list[bool] = []
     narrow = False
     for arg in args:
-        tensor = isinstance(arg, Tensor)
-        arrays.append(arg.data if tensor else arg)
-        needs.append(tensor and arg.requires_grad)
-        narrow = narrow or (tensor and is_narrow(arg.data))
-    tracked = mode.grad and True in needs
+        if isinstance(arg, Tensor):
+            data = arg.data
+            arrays.append(data)
+            needs.append(arg.requires_grad)
+            if data.itemsize == 2 and is_narrow(data):
+                narrow = True
+        else:
+            arrays.append(arg)
+            needs.append(False)
+    tracked = True in needs and mode.grad
+    ctx: Context
     if tracked:
-        ctx: Context = Node(tuple(needs))
+        ctx = Node(tuple(needs))
         if len(args) > 1:
             _tell_apart(args, arrays)
     else:
@@ -294,12 +300,23 @@ def _apply(function: type[Function], args: tuple[Any, ...], params: dict[str, An
             raise
         raise better from error
     many = type(result) is tuple
-    outs = tuple([Tensor(_as_array(out, ctx, function)) for out in (result if many else (result,))])
+    if many:
+        outs = tuple([Tensor(_as_array(out, ctx, function)) for out in result])
+    else:
+        out = _new(Tensor)
+        out.data = result if type(result) is np.ndarray else _as_array(result, ctx, function)
+        outs = (out,)
     if mode.anomaly:
         check_finite(function, [out.data for out in outs], arrays)
     if isinstance(ctx, Node):
-        record_many(ctx, function, args, arrays, outs)
-        annotate(ctx, mode)
+        if many:
+            record_many(ctx, function, args, arrays, outs)
+        else:
+            record(ctx, function, args, out)
+            if ctx.saved:
+                trace_saved(ctx, args, arrays, outs)
+        if mode.watched:
+            annotate(ctx, mode)
     if function.view and isinstance(args[0], Tensor):
         for out in outs:
             out.look_at(args[0])

@@ -38,8 +38,9 @@ class InPlace(Carrier):
         version = self._version = base.version
         self._view = True
         views = version.views
-        if len(views) >= 8:
+        if len(views) >= version.crowd:  # looked through in ever longer intervals, if many are alive
             views[:] = [view for view in views if view() is not None]
+            version.crowd = max(8, 2 * len(views))
         if not views:
             views.append(weakref.ref(base))
         views.append(weakref.ref(self))
