@@ -87,8 +87,8 @@ class Task:
         self._causal = causal
         self._dropped = dropped
         self.kept = 1.0 if dropped is None else dropout_scale(dropped.p)
-        own = [math.prod(x.shape[:-2]) for x in (self._bias, self._mask) if x is not None]
-        shared = bool(own) and max(own) < math.prod(self.lead)
+        masks = [x for x in (self._bias, self._mask) if x is not None and x.shape[-2] > 1]
+        shared = bool(masks) and max(math.prod(x.shape[:-2]) for x in masks) < math.prod(self.lead)
         # Few queries meet more keys at a time, and few keys more queries.
         most, cells = (_SHARED_QUERIES, _SHARED_CELLS) if shared else (_QUERIES, _CELLS)
         rows = min(t, min(most, _CAUSAL_QUERIES) if causal and t < 16 * _QUERIES else most)
