@@ -53,6 +53,7 @@ EXPECTED = {
         ("DDP, 2 ranks: step over one without communication", "x"): False,
         ("DDP, 2 ranks: all-reduce of the gradients alone", "ms"): False,
     },
+    "gpu": {},  # nothing without a device
     "import_time": {
         ("import numpy", "ms"): False,
         ("import shardwise", "ms"): False,
