@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.errors import AnomalyError, AutogradError
+from shardwise.backend.kernels.casting import cast
 from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context
 from shardwise.tensor.mode import current_mode
@@ -29,7 +30,7 @@ def conformed(node: Node, i: int, grad: Any, shape: tuple[int, ...], dtype: Any)
     if grad.dtype != dtype:
         grad = grad.real if grad.dtype.kind == "c" and dtype.kind != "c" else grad
         with np.errstate(over="ignore"):  # beyond the range of a narrow dtype lies infinity
-            grad = grad.astype(dtype)
+            grad = cast(grad, dtype)
     if current_mode().anomaly and bool(np.any(np.isnan(getattr(grad, "data", grad)))):
         raise AnomalyError(f"backward of {node} gave NaN in the gradient of its input {i}")
     return grad

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend.kernels.casting import cast
 from shardwise.backend.product import has_bfloat16
 from shardwise.tensor.function import Context, Function
 
@@ -25,7 +26,7 @@ def is_narrow(value: Any) -> bool:
 
 def _widened(value: Any) -> Any:
     """Return a narrow array as float32, anything else as it is."""
-    return value.astype(np.float32) if is_narrow(value) else value
+    return cast(value, np.float32) if is_narrow(value) else value
 
 
 def _multiplies_narrow(function: type[Function]) -> bool:
@@ -81,9 +82,7 @@ def forward_wide(function: type[Function], ctx: Context, arrays: list[Any], para
         with np.errstate(over="ignore"):  # beyond the range lies infinity
             for out in results:
                 if getattr(out, "dtype", None) == np.float32:
-                    swaps.append(
-                        (out, (np.asarray(out) if isinstance(out, np.generic) else out).astype(narrow))
-                    )
+                    swaps.append((out, cast(np.asarray(out) if isinstance(out, np.generic) else out, narrow)))
                     out = swaps[-1][1]
                 rounded.append(out)
         results = tuple(rounded)

@@ -40,11 +40,13 @@ __all__ = [
     "cache_key",
     "device",
     "digest_of",
+    "float32",
     "float64",
     "fused",
     "int64",
     "read",
     "read_strided",
+    "uint16",
     "uint32",
     "write",
     "write_strided",
@@ -63,8 +65,10 @@ POINTWISE = {**_EXACT, "fastmath": {"contract", "nsz"}}  # 'reassoc' would undo 
 _REDUCTION = {**_EXACT, "fastmath": {"reassoc", "contract", "arcp", "nsz"}}  # lets sums vectorise
 
 boolean: NumbaType = numba.types.boolean
+float32: NumbaType = numba.types.float32
 float64: NumbaType = numba.types.float64
 int64: NumbaType = numba.types.int64
+uint16: NumbaType = numba.types.uint16
 uint32: NumbaType = numba.types.uint32
 
 

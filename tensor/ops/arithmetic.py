@@ -11,6 +11,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError
+from shardwise.backend.kernels.casting import cast
 from shardwise.backend.kernels.choice import choose, fill, fill_rest
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
@@ -222,7 +223,7 @@ class Cast(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, dtype: Any) -> Array:
-        return a.astype(dtype)
+        return cast(a, dtype)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
