@@ -151,9 +151,7 @@ def load_mkl() -> Mkl | None:
     path = _library()
     if path is None:
         return None
-    threads = max(
-        (pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1
-    )
+    threads = _threads()
     try:
         mkl = Mkl(ctypes.CDLL(str(path)))
     except (OSError, AttributeError) as error:

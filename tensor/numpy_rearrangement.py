@@ -179,9 +179,7 @@ REARRANGEMENT_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.column_stack: lambda tup: joining.column_stack(tup),
     np.append: _append,
     np.split: _split,
-    np.array_split: lambda ary, indices_or_sections, axis=0: list(
-        ary.tensor_split(indices_or_sections, axis)
-    ),
+    np.array_split: _array_split,
     np.hsplit: lambda ary, indices_or_sections: list(ary.hsplit(indices_or_sections)),
     np.vsplit: lambda ary, indices_or_sections: list(ary.vsplit(indices_or_sections)),
     np.dsplit: lambda ary, indices_or_sections: list(ary.dsplit(indices_or_sections)),

@@ -15,12 +15,7 @@ def gather_along(x: Array, index: Array, negative: bool = False) -> Array:
     out = np.empty(index.shape, x.dtype)
     lowest = -x.shape[1] if negative else 0
     if index.shape[2] == 1:
-        fits = _gather_rows(
-            contiguous(x).reshape(x.shape[:2]),
-            _places(index).reshape(index.shape[:2]),
-            lowest,
-            out.reshape(out.shape[:2]),
-        )
+        fits = _gather_rows(_rows(contiguous(x)), _rows(_places(index)), lowest, _rows(out))
     else:
         fits = _gather(contiguous(x), _places(index), lowest, out)
     if not fits:
@@ -31,11 +26,7 @@ def gather_along(x: Array, index: Array, negative: bool = False) -> Array:
 def scatter_along(g: Array, index: Array, size: int) -> Array:
     out = np.zeros((g.shape[0], size, g.shape[2]), g.dtype)
     if index.shape[2] == 1:
-        fits = _scatter_rows(
-            contiguous(g).reshape(g.shape[:2]),
-            _places(index).reshape(index.shape[:2]),
-            out.reshape(out.shape[:2]),
-        )
+        fits = _scatter_rows(_rows(contiguous(g)), _rows(_places(index)), _rows(out))
     else:
         fits = _scatter(contiguous(g), _places(index), out)
     if not fits:
