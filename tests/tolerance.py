@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.tensor import Tensor
 
-__all__ = ["assert_close", "tolerance", "widened"]
+__all__ = ["assert_close", "assert_near", "tolerance", "widened"]
 
 _EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -49,6 +50,20 @@ def assert_close(actual: Array, expected: Array, length: int = 1, scale: float =
     scale = max(float(np.max(np.abs(reference), initial=0.0)), scale)
     worst = float(np.max(np.abs(wide - reference), initial=0.0)) / scale
     assert worst <= tolerance(actual.dtype, length), f"{worst:.2e} > {tolerance(actual.dtype, length):.2e}"
+
+
+def assert_near(got: Tensor | None, want: object, length: int = 1) -> None:
+    """Compare a tensor by its dtype, relative to the largest finite element that is expected, or to 1."""
+    assert got is not None
+    expected = np.asarray(want, np.float64)
+    assert got.shape == expected.shape
+    scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
+    np.testing.assert_allclose(
+        got.detach().numpy().astype(np.float64),
+        expected,
+        rtol=0,
+        atol=scale * tolerance(got.dtype, length),
+    )
 
 
 def widened(*arguments: object) -> tuple[object, ...]:

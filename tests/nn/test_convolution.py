@@ -19,19 +19,11 @@ from shardwise.backend import ShapeArray, correlation, plain_formulas
 from shardwise.nn import functional as F
 from shardwise.tensor import Tensor, grad
 from shardwise.tensor.signature import FlopCounter
-from tolerance import tolerance
+from tolerance import assert_near, tolerance
 
 RNG = np.random.default_rng(0)
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
-
-
-def near(got: Tensor, want: np.ndarray, length: int = 1) -> None:
-    assert got.shape == want.shape
-    scale = max(1.0, float(np.abs(want).max(initial=0.0)))
-    np.testing.assert_allclose(
-        got.detach().numpy().astype(np.float64), want, rtol=0, atol=scale * tolerance(got.dtype, length)
-    )
 
 
 def definition(
@@ -101,9 +93,9 @@ def test_convolution(
         want = definition(x, w, b, **whole(options, ndim))
         out = conv(sw.tensor(x), sw.tensor(w), None if b is None else sw.tensor(b), **options)
         assert out.dtype == dtype
-        near(out, want, length)
+        assert_near(out, want, length)
     with plain_formulas():
-        near(conv(sw.tensor(x), sw.tensor(w), **options), want, length)
+        assert_near(conv(sw.tensor(x), sw.tensor(w), **options), want, length)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -129,7 +121,7 @@ def test_gradients_are_adjoints(
         room = tolerance(dtype, out.numel() * math.prod(kernel[1:])) * max(1, np.abs(g).sum())
         np.testing.assert_allclose(float((dx * x).sum().item()) + shift, total, rtol=0, atol=room)
         np.testing.assert_allclose(float((dw * w).sum().item()) + shift, total, rtol=0, atol=room)
-        near(db, g.astype(np.float64).sum((0, *range(2, g.ndim))), g.size)
+        assert_near(db, g.astype(np.float64).sum((0, *range(2, g.ndim))), g.size)
 
 
 def test_against_scipy() -> None:
@@ -137,10 +129,10 @@ def test_against_scipy() -> None:
     for padding, mode in (("valid", "valid"), ((3, 2), "full")):
         out = F.conv2d(sw.tensor(x), sw.tensor(w), padding=padding)  # type: ignore[arg-type]
         want = [sum(signal.correlate(x[c], w[k, c], mode) for c in range(2)) for k in range(3)]
-        near(out, np.array(want), 24)
+        assert_near(out, np.array(want), 24)
     line, taps = RNG.standard_normal(50_000), RNG.standard_normal(63)
     out = F.conv1d(sw.tensor(line[None]), sw.tensor(taps[None, None]), padding="same")
-    near(out[0], signal.correlate(line, taps, "same"), 63)
+    assert_near(out[0], signal.correlate(line, taps, "same"), 63)
 
 
 @pytest.mark.parametrize(("shape", "kernel", "options"), CONFIGURATIONS[:-1])
@@ -161,7 +153,7 @@ def test_transposed_is_the_adjoint(
     np.testing.assert_allclose((out.numpy() * y).sum(), (x * back.numpy()).sum(), rtol=1e-9, atol=1e-9)
     bias = RNG.standard_normal(shape[1])
     shifted = TRANSPOSED[ndim](sw.tensor(y), sw.tensor(w), sw.tensor(bias), output_padding=extra, **options)
-    near(shifted, back.numpy() + bias.reshape(-1, *(1,) * ndim), 8)
+    assert_near(shifted, back.numpy() + bias.reshape(-1, *(1,) * ndim), 8)
 
 
 def test_transposed_spreads_its_kernel() -> None:
@@ -186,7 +178,7 @@ def test_any_sizes(data: st.DataObject) -> None:
     w = RNG.standard_normal((outputs * groups, inputs, *kernel))
     want = definition(x, w, None, stride, padding, dilation, groups)
     options: Any = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    near(CONV[ndim](sw.tensor(x), sw.tensor(w), **options), want, w[0].size)
+    assert_near(CONV[ndim](sw.tensor(x), sw.tensor(w), **options), want, w[0].size)
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,22 +200,22 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_layouts_of_the_input_do_not_matter() -> None:
     x, w = RNG.standard_normal((2, 6, 5, 3)), RNG.standard_normal((4, 3, 3, 3))
     last = sw.tensor(x).permute(0, 3, 1, 2)
-    near(
+    assert_near(
         F.conv2d(last, sw.tensor(w)),
         F.conv2d(sw.tensor(x.transpose(0, 3, 1, 2).copy()), sw.tensor(w)).numpy(),
     )
     flipped = w[::-1, :, ::-1].copy()
     view = Tensor(w[::-1, :, ::-1])
-    near(F.conv2d(last, view), F.conv2d(last, sw.tensor(flipped)).numpy())
+    assert_near(F.conv2d(last, view), F.conv2d(last, sw.tensor(flipped)).numpy())
     once = Tensor(np.broadcast_to(x[:1, :1, :1, :1], (2, 3, 4, 4)))
-    near(F.conv2d(once, sw.tensor(w)), F.conv2d(once.contiguous(), sw.tensor(w)).numpy(), 27)
+    assert_near(F.conv2d(once, sw.tensor(w)), F.conv2d(once.contiguous(), sw.tensor(w)).numpy(), 27)
 
 
 def test_without_a_batch() -> None:
     for ndim, size in ((1, (5,)), (2, (5, 4)), (3, (3, 4, 3))):
         x, w = RNG.standard_normal((2, *size)), RNG.standard_normal((4, 2, *(2,) * ndim))
         alone = CONV[ndim](sw.tensor(x), sw.tensor(w))
-        near(alone, CONV[ndim](sw.tensor(x[None]), sw.tensor(w)).numpy()[0])
+        assert_near(alone, CONV[ndim](sw.tensor(x[None]), sw.tensor(w)).numpy()[0])
         back = TRANSPOSED[ndim](alone, sw.tensor(w))
         assert back.shape == x.shape
 
@@ -234,7 +226,7 @@ def test_narrow_floats_are_added_up_in_float32(dtype: type[np.generic]) -> None:
     out = F.conv2d(sw.tensor(x), sw.tensor(w))
     assert out.dtype == dtype
     want = definition(x.astype(np.float64), w.astype(np.float64), None, (1, 1), (0, 0), (1, 1), 1)
-    near(out, want)
+    assert_near(out, want)
 
 
 def test_complex_numbers() -> None:
@@ -282,5 +274,7 @@ def test_windows_as_columns() -> None:
     np.testing.assert_array_equal(
         ones.numpy()[0, 0], [[1, 2, 2, 1], [2, 4, 4, 2], [2, 4, 4, 2], [1, 2, 2, 1]]
     )
-    near(nn.Unfold((3, 2), **options)(sw.tensor(x)), columns.numpy())
-    near(nn.Fold((7, 6), (3, 2), **options)(columns), F.fold(columns, (7, 6), (3, 2), **options).numpy())
+    assert_near(nn.Unfold((3, 2), **options)(sw.tensor(x)), columns.numpy())
+    assert_near(
+        nn.Fold((7, 6), (3, 2), **options)(columns), F.fold(columns, (7, 6), (3, 2), **options).numpy()
+    )

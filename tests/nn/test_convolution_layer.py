@@ -12,8 +12,7 @@ import shardwise as sw
 from shardwise import nn
 from shardwise.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.nn import functional as F
-from shardwise.tensor import Tensor
-from tolerance import tolerance
+from tolerance import assert_near
 
 RNG = np.random.default_rng(1)
 
@@ -24,24 +23,16 @@ def message(kind: type[Exception], call: Callable[[], object]) -> str:
     return str(error.value)
 
 
-def near(got: Tensor, want: np.ndarray, length: int = 1) -> None:
-    assert got.shape == want.shape
-    scale = max(1.0, float(np.abs(want).max(initial=0.0)))
-    np.testing.assert_allclose(
-        got.detach().numpy().astype(np.float64), want, rtol=0, atol=scale * tolerance(got.dtype, length)
-    )
-
-
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 def test_padding_modes(mode: str) -> None:
     x = RNG.standard_normal((2, 2, 5, 6)).astype(np.float32)
     numpy_mode: Any = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
     layer = nn.Conv2d(2, 3, 3, padding=(1, 2), padding_mode=mode)  # type: ignore[arg-type]
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (2, 2)), mode=numpy_mode)
-    near(layer(sw.tensor(x)), F.conv2d(sw.tensor(padded), layer.weight, layer.bias).detach().numpy())
+    assert_near(layer(sw.tensor(x)), F.conv2d(sw.tensor(padded), layer.weight, layer.bias).detach().numpy())
     same = nn.Conv2d(2, 3, (2, 4), padding="same", padding_mode=mode)  # type: ignore[arg-type]
     padded = np.pad(x, ((0, 0), (0, 0), (0, 1), (1, 2)), mode=numpy_mode)
-    near(same(sw.tensor(x)), F.conv2d(sw.tensor(padded), same.weight, same.bias).detach().numpy())
+    assert_near(same(sw.tensor(x)), F.conv2d(sw.tensor(padded), same.weight, same.bias).detach().numpy())
     assert repr(same) == (
         f"Conv2d(2, 3, kernel_size=(2, 4), stride=(1, 1), padding='same', padding_mode={mode})"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import shardwise as sw
 from shardwise import nn
 from shardwise.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.nn import functional as F
-from tolerance import tolerance
+from tolerance import assert_near
 
 RNG = np.random.default_rng(0)
 DTYPES = [np.float32, np.float64]
@@ -22,13 +21,6 @@ def message(kind: type[Exception], call: Callable[[], object]) -> str:
     with pytest.raises(kind) as error:
         call()
     return str(error.value)
-
-
-def near(got: sw.Tensor, want: Any, length: int = 1) -> None:
-    want = np.asarray(want)
-    assert got.shape == want.shape
-    scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
-    np.testing.assert_allclose(got.detach().numpy(), want, rtol=0, atol=scale * tolerance(got.dtype, length))
 
 
 # ---- Linear and Embedding
@@ -43,7 +35,7 @@ def test_linear(shape: tuple[int, ...], bias: bool, dtype: type) -> None:
     want = x.astype(np.float64) @ layer.weight.data.T.astype(np.float64)
     if bias:
         want = want + layer.bias.data
-    near(layer(sw.tensor(x)), want, 3)
+    assert_near(layer(sw.tensor(x)), want, 3)
     assert layer(sw.tensor(x)).dtype == dtype
     assert (layer.bias is None) is not bias
 
@@ -53,10 +45,10 @@ def test_linear_of_nothing(rows: int, inside: int, out: int) -> None:
     layer = nn.Linear(inside, out)
     x = sw.ones(rows, inside, requires_grad=True)
     y = layer(x)
-    near(y, np.ones((rows, inside)) @ layer.weight.data.T + layer.bias.data, 3)
+    assert_near(y, np.ones((rows, inside)) @ layer.weight.data.T + layer.bias.data, 3)
     y.sum().backward()
-    near(layer.weight.grad, np.full((out, inside), float(rows)))
-    near(x.grad, np.ones((rows, out)) @ layer.weight.data, 3)
+    assert_near(layer.weight.grad, np.full((out, inside), float(rows)))
+    assert_near(x.grad, np.ones((rows, out)) @ layer.weight.data, 3)
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 5, 3), (0, 3)])
@@ -64,7 +56,7 @@ def test_linear_of_nothing(rows: int, inside: int, out: int) -> None:
 def test_linear_with_a_single_output(shape: tuple[int, ...], bias: bool) -> None:
     x, weight, shift = RNG.standard_normal(shape), RNG.standard_normal(3), np.asarray(RNG.standard_normal())
     got = F.linear(sw.tensor(x), sw.tensor(weight), sw.tensor(shift) if bias else None)
-    near(got, x @ weight + (shift if bias else 0.0), 3)
+    assert_near(got, x @ weight + (shift if bias else 0.0), 3)
 
 
 def test_linear_refuses() -> None:
@@ -139,7 +131,7 @@ def test_layer_norm(shape: tuple[int, ...], affine: bool, bias: bool, dims: int,
             p.data[...] = value
             want = want * value if name == "weight" else want + value
     assert (layer.weight is not None, layer.bias is not None) == (affine, affine and bias)
-    near(layer(sw.tensor(x.astype(dtype))), want, 5**dims)
+    assert_near(layer(sw.tensor(x.astype(dtype))), want, 5**dims)
 
 
 def test_layer_norm_refuses() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import shardwise as sw
 from shardwise import nn
 from shardwise.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from shardwise.nn import functional as F
-from tolerance import tolerance
+from tolerance import assert_near
 
 RNG = np.random.default_rng(0)
 DTYPES = [np.float32, np.float64]
@@ -23,13 +22,6 @@ def message(kind: type[Exception], call: Callable[[], object]) -> str:
     with pytest.raises(kind) as error:
         call()
     return str(error.value)
-
-
-def near(got: sw.Tensor, want: Any, length: int = 1) -> None:
-    want = np.asarray(want)
-    assert got.shape == want.shape
-    scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
-    np.testing.assert_allclose(got.detach().numpy(), want, rtol=0, atol=scale * tolerance(got.dtype, length))
 
 
 def reference_cross_entropy(logits: np.ndarray, target: np.ndarray, ignore: int) -> np.ndarray:
@@ -55,7 +47,7 @@ def test_cross_entropy(shape: tuple[int, ...], ignore: int, dtype: type) -> None
             sw.tensor(logits), sw.tensor(target)
         )
         if counted:
-            near(loss, want, max(target.size, 6))
+            assert_near(loss, want, max(target.size, 6))
         assert loss.dtype == dtype
 
 
@@ -66,7 +58,7 @@ def test_cross_entropy_gradient_is_softmax_minus_target() -> None:
     want = scipy_special.softmax(x.data, 1)
     want[np.arange(5), np.where(target < 0, 0, target)] -= 1
     want[2] = 0
-    near(x.grad, want / 4, 4)
+    assert_near(x.grad, want / 4, 4)
 
 
 def test_cross_entropy_of_large_logits_and_of_nothing() -> None:
@@ -113,9 +105,9 @@ def test_cross_entropy_refuses() -> None:
 def test_mse_loss() -> None:
     a, b = RNG.standard_normal((3, 4)), RNG.standard_normal((3, 4))
     squares = (a - b) ** 2
-    near(nn.MSELoss()(sw.tensor(a), sw.tensor(b)), squares.mean(), 12)
-    near(nn.MSELoss("sum")(sw.tensor(a), sw.tensor(b)), squares.sum(), 12)
-    near(nn.MSELoss("none")(sw.tensor(a), sw.tensor(b)), squares)
+    assert_near(nn.MSELoss()(sw.tensor(a), sw.tensor(b)), squares.mean(), 12)
+    assert_near(nn.MSELoss("sum")(sw.tensor(a), sw.tensor(b)), squares.sum(), 12)
+    assert_near(nn.MSELoss("none")(sw.tensor(a), sw.tensor(b)), squares)
     assert message(ShapeError, lambda: F.mse_loss(sw.ones(3), sw.ones(3, 1))) == (
         "mse_loss: input of shape (3,) and target of shape (3, 1) must agree; reshape or expand one"
     )
@@ -159,12 +151,12 @@ def test_weights_and_smoothing(shape: tuple[int, ...], weighted: bool, smoothing
     for reduction, want in (("none", rows), ("sum", rows.sum()), ("mean", rows.sum() / counts.sum())):
         layer = nn.CrossEntropyLoss(t, -7, reduction, smoothing)  # type: ignore[arg-type]
         loss = layer(sw.tensor(logits), sw.tensor(target))
-        near(loss, want, 20)
+        assert_near(loss, want, 20)
         assert loss.dtype == dtype
     if smoothing == 0.0:
         log_p = sw.tensor(scipy_special.log_softmax(logits, 1))
-        near(nn.NLLLoss(t, -7)(log_p, sw.tensor(target)), rows.sum() / counts.sum(), 20)
-        near(nn.NLLLoss(t, -7, "none")(log_p, sw.tensor(target)), rows, 20)
+        assert_near(nn.NLLLoss(t, -7)(log_p, sw.tensor(target)), rows.sum() / counts.sum(), 20)
+        assert_near(nn.NLLLoss(t, -7, "none")(log_p, sw.tensor(target)), rows, 20)
 
 
 @pytest.mark.parametrize("shape", [(6,), (4, 6), (2, 6, 3, 2)])
@@ -178,16 +170,16 @@ def test_probabilities_as_target(shape: tuple[int, ...]) -> None:
     call = lambda reduction: F.cross_entropy(  # noqa: E731
         sw.tensor(logits), sw.tensor(p), sw.tensor(weight), reduction=reduction, label_smoothing=0.2
     )
-    near(call("none"), rows)
-    near(call("sum"), rows.sum(), 20)
-    near(call("mean"), rows.mean(), 20)
+    assert_near(call("none"), rows)
+    assert_near(call("sum"), rows.sum(), 20)
+    assert_near(call("mean"), rows.mean(), 20)
 
 
 def test_one_hot_probabilities_are_classes() -> None:
     logits = RNG.standard_normal((5, 4))
     target = np.array([0, 3, 1, 1, 2])
     soft = F.cross_entropy(sw.tensor(logits), sw.tensor(np.eye(4)[target]), label_smoothing=0.1)
-    near(soft, F.cross_entropy(sw.tensor(logits), sw.tensor(target), label_smoothing=0.1).item())
+    assert_near(soft, F.cross_entropy(sw.tensor(logits), sw.tensor(target), label_smoothing=0.1).item())
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -211,9 +203,9 @@ def test_labels_of_every_integer_dtype() -> None:
     want = reference_cross_entropy(logits, np.array([1, 2, 0]), -100)
     for dtype in (np.uint8, np.int8, np.int16, np.int32, np.int64, np.uint64):
         target = sw.tensor(np.array([1, 2, 0], dtype))
-        near(F.cross_entropy(sw.tensor(logits), target, reduction="none"), want)
-        near(F.cross_entropy(sw.tensor(logits), target), want.mean())
-        near(F.cross_entropy(sw.tensor(logits), target, sw.ones(4, dtype=np.float64)), want.mean())
+        assert_near(F.cross_entropy(sw.tensor(logits), target, reduction="none"), want)
+        assert_near(F.cross_entropy(sw.tensor(logits), target), want.mean())
+        assert_near(F.cross_entropy(sw.tensor(logits), target, sw.ones(4, dtype=np.float64)), want.mean())
 
 
 def test_wrong_classes_are_named_with_their_place() -> None:
@@ -285,5 +277,5 @@ def test_gradients_of_cross_entropy_under_any_weighing_of_its_rows(dtype: type[n
         for _ in range(2):  # the second backward finds what the first has left
             x.grad = None
             loss.backward(upstream, retain_graph=True)
-            near(x.grad, slope * np.asarray(rows, np.float64)[:, None])
+            assert_near(x.grad, slope * np.asarray(rows, np.float64)[:, None])
         assert x.grad.dtype == dtype

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +15,7 @@ from shardwise.backend import ShapeArray, plain_formulas
 from shardwise.errors import ArgumentError, DTypeError, ModuleError, ShapeError
 from shardwise.nn import functional as F
 from shardwise.tensor import Tensor, no_grad
-from tolerance import tolerance
+from tolerance import assert_near
 
 RNG = np.random.default_rng(0)
 DTYPES = [np.float32, np.float64]
@@ -26,16 +25,6 @@ def message(kind: type[Exception], call: Callable[[], object]) -> str:
     with pytest.raises(kind) as error:
         call()
     return str(error.value)
-
-
-def near(got: Tensor | None, want: Any, length: int = 1) -> None:
-    assert got is not None
-    want = np.asarray(want, np.float64)
-    assert got.shape == want.shape
-    scale = max(1.0, float(np.abs(want).max(initial=0.0)))
-    np.testing.assert_allclose(
-        got.detach().numpy().astype(np.float64), want, rtol=0, atol=scale * tolerance(got.dtype, length)
-    )
 
 
 def normalised(x: np.ndarray, axes: tuple[int, ...], eps: float = 1e-5) -> np.ndarray:
@@ -60,16 +49,16 @@ def test_batch_norm(shape: tuple[int, ...], dtype: type[np.floating]) -> None:
     running = sw.tensor(mean), sw.tensor(var)
     out = F.batch_norm(sw.tensor(x), *running, sw.tensor(w), sw.tensor(b), True, 0.25, 1e-3)
     assert out.dtype == dtype
-    near(out, normalised(x, axes, 1e-3) * column(w, ndim) + column(b, ndim), count)
+    assert_near(out, normalised(x, axes, 1e-3) * column(w, ndim) + column(b, ndim), count)
     wide = x.astype(np.float64)
-    near(running[0], 0.75 * mean + 0.25 * wide.mean(axes), count)
-    near(running[1], 0.75 * var + 0.25 * wide.var(axes, ddof=1), count)
+    assert_near(running[0], 0.75 * mean + 0.25 * wide.mean(axes), count)
+    assert_near(running[1], 0.75 * var + 0.25 * wide.var(axes, ddof=1), count)
     assert running[0].version.count == 1
     known = F.batch_norm(sw.tensor(x), sw.tensor(mean), sw.tensor(var), sw.tensor(w), eps=1e-3)
     scale = column(w, ndim) / np.sqrt(column(var, ndim) + 1e-3)
-    near(known, (x - column(mean, ndim)) * scale, 4)
+    assert_near(known, (x - column(mean, ndim)) * scale, 4)
     with plain_formulas():
-        near(F.batch_norm(sw.tensor(x), None, None, training=True), normalised(x, axes), count)
+        assert_near(F.batch_norm(sw.tensor(x), None, None, training=True), normalised(x, axes), count)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -80,19 +69,21 @@ def test_group_norm(shape: tuple[int, ...], groups: int, dtype: type[np.floating
     w, b = RNG.standard_normal(4).astype(dtype), RNG.standard_normal(4).astype(dtype)
     rows = x.reshape(shape[0], groups, math.prod(shape[1:]) // groups)
     want = normalised(rows, (2,)).reshape(shape) * column(w, len(shape)) + column(b, len(shape))
-    near(F.group_norm(sw.tensor(x), groups, sw.tensor(w), sw.tensor(b)), want, rows.shape[2])
+    assert_near(F.group_norm(sw.tensor(x), groups, sw.tensor(w), sw.tensor(b)), want, rows.shape[2])
     with plain_formulas():
-        near(F.group_norm(sw.tensor(x), groups, sw.tensor(w), sw.tensor(b)), want, rows.shape[2])
+        assert_near(F.group_norm(sw.tensor(x), groups, sw.tensor(w), sw.tensor(b)), want, rows.shape[2])
 
 
 def test_instance_norm() -> None:
     x, w = RNG.standard_normal((3, 2, 4, 4)), RNG.standard_normal(2)
     mean, var = sw.zeros(2, dtype=np.float64), sw.ones(2, dtype=np.float64)
-    near(F.instance_norm(sw.tensor(x), mean, var, sw.tensor(w)), normalised(x, (2, 3)) * column(w, 4), 16)
-    near(mean, 0.1 * x.mean((0, 2, 3)), 48)
-    near(var, 0.9 + 0.1 * x.var((2, 3), ddof=1).mean(0), 48)
+    assert_near(
+        F.instance_norm(sw.tensor(x), mean, var, sw.tensor(w)), normalised(x, (2, 3)) * column(w, 4), 16
+    )
+    assert_near(mean, 0.1 * x.mean((0, 2, 3)), 48)
+    assert_near(var, 0.9 + 0.1 * x.var((2, 3), ddof=1).mean(0), 48)
     known = F.instance_norm(sw.tensor(x), mean, var, use_input_stats=False)
-    near(known, (x - column(mean.numpy(), 4)) / np.sqrt(column(var.numpy(), 4) + 1e-5), 4)
+    assert_near(known, (x - column(mean.numpy(), 4)) / np.sqrt(column(var.numpy(), 4) + 1e-5), 4)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -104,9 +95,9 @@ def test_rms_norm(shape: tuple[int, ...], dims: int, dtype: type[np.floating]) -
     for eps, used in ((0.1, 0.1), (None, np.finfo(dtype).eps)):
         out = F.rms_norm(sw.tensor(x), shape[-dims:], sw.tensor(w), eps)
         assert out.dtype == dtype
-        near(out, x / np.sqrt(square + used) * w, 24)
+        assert_near(out, x / np.sqrt(square + used) * w, 24)
     layer = nn.RMSNorm(list(shape[-dims:]), eps=0.1, dtype=dtype)
-    near(layer(sw.tensor(x)), x / np.sqrt(square + 0.1), 24)
+    assert_near(layer(sw.tensor(x)), x / np.sqrt(square + 0.1), 24)
 
 
 def test_local_response_norm() -> None:
@@ -116,8 +107,8 @@ def test_local_response_norm() -> None:
         for c in range(5):
             near_by = x[:, max(0, c - size // 2) : c + (size - 1) // 2 + 1]
             want[:, c] = x[:, c] / (2.0 + 0.5 / size * (near_by**2).sum(1)) ** 0.6
-        near(F.local_response_norm(sw.tensor(x), size, 0.5, 0.6, 2.0), want, size)
-        near(nn.LocalResponseNorm(size, 0.5, 0.6, 2.0)(sw.tensor(x)), want, size)
+        assert_near(F.local_response_norm(sw.tensor(x), size, 0.5, 0.6, 2.0), want, size)
+        assert_near(nn.LocalResponseNorm(size, 0.5, 0.6, 2.0)(sw.tensor(x)), want, size)
 
 
 # ---- numerics
@@ -161,13 +152,13 @@ def test_narrow_floats_are_computed_in_float32(dtype: type[np.generic]) -> None:
     layer = nn.BatchNorm1d(4, dtype=dtype)
     out = layer(sw.tensor(x))
     assert out.dtype == dtype
-    near(out, normalised(wide, (0, 2)))
+    assert_near(out, normalised(wide, (0, 2)))
     layer.running_mean, layer.running_var = (
         sw.tensor(wide.mean((0, 2)).astype(dtype)),
         sw.ones(4, dtype=dtype),
     )
     mean = layer.running_mean.numpy().astype(np.float64)
-    near(layer.eval()(sw.tensor(x)), (wide - column(mean, 3)) / math.sqrt(1 + 1e-5))
+    assert_near(layer.eval()(sw.tensor(x)), (wide - column(mean, 3)) / math.sqrt(1 + 1e-5))
     for got in (F.group_norm(sw.tensor(x), 2), F.rms_norm(sw.tensor(x), 16), F.layer_norm(sw.tensor(x), 16)):
         assert got.dtype == dtype
 
@@ -191,15 +182,15 @@ def test_batch_norm_learns_statistics_and_uses_them_outside_training() -> None:
         layer(sw.tensor(x.astype(np.float32)))
         mean = 0.7 * mean + 0.3 * x.mean((0, 2, 3))
         var = 0.7 * var + 0.3 * x.var((0, 2, 3), ddof=1)
-    near(layer.running_mean, mean, 32)
-    near(layer.running_var, var, 32)
+    assert_near(layer.running_mean, mean, 32)
+    assert_near(layer.running_var, var, 32)
     assert layer.num_batches_tracked is not None
     assert layer.num_batches_tracked.item() == 4
     layer.eval()
     x = RNG.standard_normal((2, 3, 4, 4)).astype(np.float32)
-    near(layer(sw.tensor(x)), (x - column(mean, 4)) / np.sqrt(column(var, 4) + 1e-5), 32)
+    assert_near(layer(sw.tensor(x)), (x - column(mean, 4)) / np.sqrt(column(var, 4) + 1e-5), 32)
     assert layer.num_batches_tracked.item() == 4
-    near(layer(sw.tensor(x[:1])), (x[:1] - column(mean, 4)) / np.sqrt(column(var, 4) + 1e-5), 32)
+    assert_near(layer(sw.tensor(x[:1])), (x[:1] - column(mean, 4)) / np.sqrt(column(var, 4) + 1e-5), 32)
     layer.reset_running_stats()
     assert layer.running_mean is not None
     assert (layer.running_mean.tolist(), layer.num_batches_tracked.item()) == ([0.0] * 3, 0)
@@ -215,14 +206,14 @@ def test_without_momentum_it_averages_all_batches() -> None:
     batches = RNG.standard_normal((5, 6, 2))
     for x in batches:
         layer(sw.tensor(x))
-    near(layer.running_mean, batches.mean(1).mean(0), 30)
-    near(layer.running_var, batches.var(1, ddof=1).mean(0), 30)
+    assert_near(layer.running_mean, batches.mean(1).mean(0), 30)
+    assert_near(layer.running_var, batches.var(1, ddof=1).mean(0), 30)
 
 
 def test_without_tracking_the_batch_counts_outside_training_too() -> None:
     layer = nn.BatchNorm1d(2, track_running_stats=False).eval()
     x = RNG.standard_normal((6, 2)).astype(np.float32)
-    near(layer(sw.tensor(x)), normalised(x, (0,)), 6)
+    assert_near(layer(sw.tensor(x)), normalised(x, (0,)), 6)
     assert list(layer.state_dict()) == ["weight", "bias"]
 
 
@@ -259,13 +250,13 @@ def test_state_has_pytorch_s_names() -> None:
 def test_instance_norm_layers() -> None:
     layer = nn.InstanceNorm1d(3, affine=True, track_running_stats=True)
     x = RNG.standard_normal((2, 3, 8)).astype(np.float32)
-    near(layer(sw.tensor(x)), normalised(x, (2,)), 8)
-    near(layer(sw.tensor(x[0])), normalised(x[0], (1,)), 8)
+    assert_near(layer(sw.tensor(x)), normalised(x, (2,)), 8)
+    assert_near(layer(sw.tensor(x[0])), normalised(x[0], (1,)), 8)
     layer.eval()
     assert layer.running_mean is not None
     assert layer.running_var is not None
     mean, var = layer.running_mean.numpy(), layer.running_var.numpy()
-    near(layer(sw.tensor(x)), (x - column(mean, 3)) / np.sqrt(column(var, 3) + 1e-5), 8)
+    assert_near(layer(sw.tensor(x)), (x - column(mean, 3)) / np.sqrt(column(var, 3) + 1e-5), 8)
     assert nn.InstanceNorm2d(3)(sw.rand(3, 4, 4)).shape == (3, 4, 4)
     assert nn.InstanceNorm3d(3)(sw.rand(1, 3, 2, 2, 2)).shape == (1, 3, 2, 2, 2)
 

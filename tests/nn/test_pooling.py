@@ -18,8 +18,8 @@ from shardwise import nn
 from shardwise.backend import plain_formulas
 from shardwise.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from shardwise.nn import functional as F
-from shardwise.tensor import Tensor, grad
-from tolerance import tolerance
+from shardwise.tensor import grad
+from tolerance import assert_near
 
 RNG = np.random.default_rng(0)
 MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
@@ -32,14 +32,6 @@ def message(kind: type[Exception], call: Callable[[], object]) -> str:
     with pytest.raises(kind) as error:
         call()
     return str(error.value)
-
-
-def near(got: Tensor, want: np.ndarray, length: int = 1) -> None:
-    assert got.shape == want.shape
-    scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
-    np.testing.assert_allclose(
-        got.detach().numpy().astype(np.float64), want, rtol=0, atol=scale * tolerance(got.dtype, length)
-    )
 
 
 def count(n: int, k: int, s: int, p: int, d: int, ceil: bool) -> int:
@@ -134,7 +126,7 @@ def test_avg_pool(
     pool = AVERAGE[len(kernel)]
     out = pool(sw.tensor(x), kernel, count_include_pad=counted, **options)
     with plain_formulas():
-        near(
+        assert_near(
             pool(sw.tensor(x), kernel, count_include_pad=counted, **options),
             out.numpy().astype(np.float64),
             9,
@@ -143,15 +135,15 @@ def test_avg_pool(
     for place, seen, padded in windows(x, kernel, s, p, d, ceil):
         values = sum(x[(slice(None), slice(None), *at)].astype(np.float64) for at in seen)
         want[(slice(None), slice(None), *place)] = values / (padded if counted else len(seen))
-    near(out, want, math.prod(kernel))
+    assert_near(out, want, math.prod(kernel))
     assert out.dtype == dtype
 
 
 def test_the_divisor_can_be_chosen() -> None:
     x = RNG.standard_normal((2, 4, 4))
     sums = F.avg_pool2d(sw.tensor(x), 2, divisor_override=1)
-    near(sums, x.reshape(2, 2, 2, 2, 2).sum((2, 4)), 4)
-    near(nn.AvgPool2d(2, divisor_override=-2)(sw.tensor(x)), -sums.numpy() / 2, 4)
+    assert_near(sums, x.reshape(2, 2, 2, 2, 2).sum((2, 4)), 4)
+    assert_near(nn.AvgPool2d(2, divisor_override=-2)(sw.tensor(x)), -sums.numpy() / 2, 4)
     assert message(ArgumentError, lambda: F.avg_pool2d(sw.tensor(x), 2, divisor_override=0)) == (
         "avg_pool2d: divisor_override must not be 0; leave it out to divide by the counts"
     )
@@ -210,12 +202,12 @@ def test_gradients_of_overlapping_windows_add_up() -> None:
     x = sw.ones(1, 1, 4, 4, dtype=np.float64, requires_grad=True)
     (dx,) = grad([F.avg_pool2d(x, 3, 1, 1)], [x], [sw.ones(1, 1, 4, 4, dtype=np.float64)])
     per_dim = np.array([2, 3, 3, 2]) / 3
-    near(dx, np.multiply.outer(per_dim, per_dim)[None, None], 9)
+    assert_near(dx, np.multiply.outer(per_dim, per_dim)[None, None], 9)
 
 
 def test_power_means() -> None:
     x = np.abs(RNG.standard_normal((2, 3, 7)))
-    near(F.lp_pool1d(sw.tensor(x), 3, 2), ((x[..., 0:6:2] ** 3 + x[..., 1:7:2] ** 3) ** (1 / 3)), 2)
+    assert_near(F.lp_pool1d(sw.tensor(x), 3, 2), ((x[..., 0:6:2] ** 3 + x[..., 1:7:2] ** 3) ** (1 / 3)), 2)
     short = F.lp_pool1d(sw.tensor(x), 2, 2, ceil_mode=True).numpy()[..., -1]
     np.testing.assert_allclose(short, np.sqrt(2) * x[..., -1], rtol=1e-12)  # by its mean
     zeros = sw.zeros(1, 1, 2, 2, requires_grad=True)
@@ -223,7 +215,7 @@ def test_power_means() -> None:
     assert zeros.grad is not None
     assert zeros.grad.tolist() == [[[[0.0, 0.0], [0.0, 0.0]]]]
     volume = np.abs(RNG.standard_normal((1, 2, 2, 2)))
-    near(nn.LPPool3d(1, 2)(sw.tensor(volume)), volume.sum((1, 2, 3), keepdims=True), 8)
+    assert_near(nn.LPPool3d(1, 2)(sw.tensor(volume)), volume.sum((1, 2, 3), keepdims=True), 8)
     assert nn.LPPool2d(2, 3, stride=2)(sw.ones(1, 7, 7)).shape == (1, 3, 3)
     assert message(ArgumentError, lambda: F.lp_pool1d(sw.ones(1, 4), 0, 2)) == (
         "lp_pool1d: norm_type must not be 0, got 0"
@@ -243,7 +235,7 @@ def test_unpooling_puts_maxima_back() -> None:
     line, at = F.max_pool1d(sw.tensor([[1.0, 5.0, 2.0]]), 2, 1, return_indices=True)
     assert F.max_unpool1d(line, at, 2, 1).tolist() == [[0.0, 5.0, 0.0]]  # not twice 5
     cube, at = F.max_pool3d(sw.tensor(x), 1, return_indices=True)
-    near(nn.MaxUnpool3d(1)(cube, at), x)
+    assert_near(nn.MaxUnpool3d(1)(cube, at), x)
     assert message(ShapeError, lambda: unpool(values, places, output_size=(6, 6))) == (
         "max_unpool2d: output_size must be (4, 6), give or take less than the stride (2, 2); got (6, 6)"
     )
@@ -264,7 +256,7 @@ def test_narrow_floats(dtype: type[np.generic]) -> None:
     np.testing.assert_array_equal(largest.numpy().astype(np.float64), blocks.max((3, 5)))
     mean = F.adaptive_avg_pool2d(sw.tensor(x), 1)
     assert mean.dtype == dtype
-    near(mean, x.astype(np.float64).mean((2, 3), keepdims=True))
+    assert_near(mean, x.astype(np.float64).mean((2, 3), keepdims=True))
 
 
 def test_without_a_batch_and_in_any_layout() -> None:
@@ -272,7 +264,7 @@ def test_without_a_batch_and_in_any_layout() -> None:
     turned = sw.tensor(x).permute(2, 0, 1)
     copy = sw.tensor(x.transpose(2, 0, 1).copy())
     for pool in (nn.MaxPool2d(2), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(3), nn.AdaptiveMaxPool2d((2, None))):
-        near(pool(turned), pool(copy).numpy())
+        assert_near(pool(turned), pool(copy).numpy())
         np.testing.assert_array_equal(pool(copy).numpy(), pool(copy.unsqueeze(0)).numpy()[0])
     assert nn.MaxPool1d(2)(sw.ones(3, 4)).shape == nn.AvgPool1d(2)(sw.ones(3, 4)).shape == (3, 2)
     assert nn.MaxPool3d(2)(sw.ones(3, 4, 4, 4)).shape == nn.AvgPool3d(2)(sw.ones(3, 4, 4, 4)).shape

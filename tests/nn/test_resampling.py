@@ -17,8 +17,8 @@ from shardwise import nn
 from shardwise.backend import plain_formulas
 from shardwise.errors import ArgumentError, ShapeError
 from shardwise.nn import functional as F
-from shardwise.tensor import Tensor, grad
-from tolerance import tolerance
+from shardwise.tensor import grad
+from tolerance import assert_near
 
 RNG = np.random.default_rng(0)
 
@@ -27,14 +27,6 @@ def message(kind: type[Exception], call: Callable[[], object]) -> str:
     with pytest.raises(kind) as error:
         call()
     return str(error.value)
-
-
-def near(got: Tensor, want: np.ndarray, length: int = 1) -> None:
-    assert got.shape == want.shape
-    scale = max(1.0, float(np.abs(want).max(initial=0.0)))
-    np.testing.assert_allclose(
-        got.detach().numpy().astype(np.float64), want, rtol=0, atol=scale * tolerance(got.dtype, length)
-    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -46,7 +38,7 @@ def test_linear_is_numpy_s(n: int, m: int, align: bool) -> None:
         at = np.linspace(0, n - 1, m)
     else:
         at = (np.arange(m) + 0.5) * n / m - 0.5
-    near(out[0, 0], np.interp(at, np.arange(n), x), 4)
+    assert_near(out[0, 0], np.interp(at, np.arange(n), x), 4)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -91,9 +83,9 @@ def test_bicubic(n: int, m: int, align: bool) -> None:
         at = o * (n - 1) / max(m - 1, 1) if align else (o + 0.5) * n / m - 0.5
         for tap in range(math.floor(at) - 1, math.floor(at) + 3):
             want[:, :, o] += keys(at - tap, -0.75) * x[:, :, min(max(tap, 0), n - 1)]
-    near(out, want, 4)
+    assert_near(out, want, 4)
     with plain_formulas():
-        near(F.interpolate(sw.tensor(x), (m, 4), mode="bicubic", align_corners=align), want, 4)
+        assert_near(F.interpolate(sw.tensor(x), (m, 4), mode="bicubic", align_corners=align), want, 4)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
@@ -110,7 +102,7 @@ def test_antialiasing_weighs_all_that_is_skipped(mode: Any, n: int, m: int) -> N
         else:
             weights = np.array([keys(offset, -0.5) for offset in offsets])
         want[:, :, o] = np.einsum("bcnk,n->bck", x, weights / weights.sum())
-    near(out, want, n)
+    assert_near(out, want, n)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +121,7 @@ def test_constants_stay_and_gradients_are_adjoint(
 ) -> None:
     size = tuple(range(2, len(shape)))
     flat = F.interpolate(sw.full(shape, 3.0, dtype=np.float64), size, mode=mode, **options)
-    near(flat, np.full((*shape[:2], *size), 3.0), 4)
+    assert_near(flat, np.full((*shape[:2], *size), 3.0), 4)
     x = sw.tensor(RNG.standard_normal(shape), requires_grad=True)
     out = F.interpolate(x, size, mode=mode, **options)
     g = RNG.standard_normal(out.shape)
@@ -138,7 +130,7 @@ def test_constants_stay_and_gradients_are_adjoint(
     np.testing.assert_allclose(float((dx * x).sum().item()), total, rtol=1e-10, atol=1e-12)
     with plain_formulas():
         (again,) = grad([out], [x], [sw.tensor(g)])
-    near(again, dx.numpy(), 4)
+    assert_near(again, dx.numpy(), 4)
 
 
 def test_factors_and_sizes() -> None:
@@ -146,16 +138,18 @@ def test_factors_and_sizes() -> None:
     assert F.interpolate(x, scale_factor=1.5).shape == (1, 1, 7, 9)
     assert F.interpolate(x, scale_factor=(2, 0.5)).shape == (1, 1, 10, 3)
     assert F.interpolate(x, 4).shape == (1, 1, 4, 4)
-    near(F.interpolate(x, (2, 3), mode="area"), F.adaptive_avg_pool2d(x, (2, 3)).numpy())
+    assert_near(F.interpolate(x, (2, 3), mode="area"), F.adaptive_avg_pool2d(x, (2, 3)).numpy())
     given_factor = F.interpolate(x, scale_factor=1.5, mode="bilinear")
     of_sizes = F.interpolate(x, scale_factor=1.5, mode="bilinear", recompute_scale_factor=True)
-    near(of_sizes, F.interpolate(x, (7, 9), mode="bilinear").numpy())
+    assert_near(of_sizes, F.interpolate(x, (7, 9), mode="bilinear").numpy())
     at = (np.arange(7) + 0.5) / 1.5 - 0.5  # by the factor, not by 5 / 7
     column = x.numpy()[0, 0, :, 0]
-    near(given_factor[0, 0, :, 0], np.interp(at, np.arange(5), column), 4)
-    near(F.upsample(x, scale_factor=2.0), F.interpolate(x, scale_factor=2.0).numpy())
+    assert_near(given_factor[0, 0, :, 0], np.interp(at, np.arange(5), column), 4)
+    assert_near(F.upsample(x, scale_factor=2.0), F.interpolate(x, scale_factor=2.0).numpy())
     assert nn.Upsample(scale_factor=2, mode="bilinear")(x).shape == (1, 1, 10, 12)
-    near(nn.UpsamplingBilinear2d((3, 3))(x), F.interpolate(x, 3, mode="bilinear", align_corners=True).numpy())
+    assert_near(
+        nn.UpsamplingBilinear2d((3, 3))(x), F.interpolate(x, 3, mode="bilinear", align_corners=True).numpy()
+    )
     assert nn.UpsamplingNearest2d(scale_factor=2)(x).shape == (1, 1, 10, 12)
     assert repr(nn.Upsample(scale_factor=2)) == "Upsample(scale_factor=2.0, mode='nearest')"
     assert repr(nn.UpsamplingNearest2d(3)) == "UpsamplingNearest2d(size=3, mode='nearest')"
@@ -181,7 +175,7 @@ def test_the_identity_samples_every_place(size: tuple[int, ...], align: bool) ->
     grid = F.affine_grid(theta, x.shape, align)
     assert grid.shape == (2, *size, ndim)
     for mode in ("bilinear", "nearest", "bicubic")[: 3 if ndim == 2 else 2]:
-        near(F.grid_sample(sw.tensor(x), grid, mode, align_corners=align), x, 8)  # type: ignore[arg-type]
+        assert_near(F.grid_sample(sw.tensor(x), grid, mode, align_corners=align), x, 8)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
@@ -194,7 +188,7 @@ def test_grid_sample_is_scipy_s(padding: Any) -> None:
         want = ndimage.map_coordinates(np.pad(x[0, 0], 5), [a + 5 for a in at], order=1)
     else:
         want = ndimage.map_coordinates(x[0, 0], at, order=1, mode=mode)
-    near(out[0, 0], want, 16)
+    assert_near(out[0, 0], want, 16)
 
 
 def test_places_that_are_no_numbers_are_outside() -> None:
