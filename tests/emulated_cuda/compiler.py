@@ -19,7 +19,7 @@ __all__ = ["Library", "compile_together", "compiled", "find_compiler"]
 _HEADER = Path(__file__).with_name("emulation.h")
 _ERRORS = {1: "some threads never came to a __syncthreads", 2: "some threads never came to a shuffle"}
 _CTYPES = {"int64": ctypes.c_longlong, "uint64": ctypes.c_ulonglong, "double": ctypes.c_double}
-_FLAGS = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE")
+_FLAGS = ("-std=c++20", "-O0", "-w", "-shared", "-fPIC", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE")
 _KEPT: dict[tuple[str, tuple[str, ...]], Library] = {}
 
 

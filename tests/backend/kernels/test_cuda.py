@@ -36,7 +36,7 @@ def compiled_at_once(request: pytest.FixtureRequest) -> None:
         return
     made = [pointwise_launcher(kernel).source for kernel in POINTWISE_KERNELS]
     updates = [update_launcher(update.formula, len(update.arrays)).source for update in UPDATES]
-    groups = [*([source] for source in DEVICE_SOURCES), made, updates]
+    groups = [*([source] for source in DEVICE_SOURCES), made[::2], made[1::2], updates]
     wanted = [
         ([source.text for source in group], group[0].options(dtype))
         for group in sorted(groups, key=len, reverse=True)
