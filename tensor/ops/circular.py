@@ -14,8 +14,6 @@ __all__ = [
     "Arccos", "Arcsin", "Arctan", "Arctan2", "Cos", "Deg2Rad", "Rad2Deg", "Sin", "Sinc", "Tan",
 ]  # fmt: skip
 
-# A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
-
 
 class Sin(Function):
     signature = "*"

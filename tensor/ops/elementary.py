@@ -25,7 +25,7 @@ __all__ = [
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
-# A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
+# inf - inf and log(0) are met on the way to a result that is right; NumPy would warn of them.
 _quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 

@@ -11,8 +11,6 @@ from shardwise.tensor.ops.conjugate import conj
 
 __all__ = ["Arccosh", "Arcsinh", "Arctanh", "Cosh", "Sinh", "Tanh"]
 
-# A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
-
 
 class Sinh(Function):
     signature = "*"

@@ -15,9 +15,6 @@ from shardwise.tensor.ops.conjugate import conj
 
 __all__ = ["Abs", "Angle", "Conj", "Fabs", "Imag", "Real", "Sgn"]
 
-# A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
-_quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
-
 
 class Real(Function):
     """The real part: of complex numbers a view."""
@@ -103,7 +100,7 @@ class Sgn(Function):
     signature = "*"
 
     @staticmethod
-    @_quiet
+    @np.errstate(divide="ignore", invalid="ignore", over="ignore")  # infinity over infinity
     def forward(ctx: Context, a: Array) -> Array:
         if a.dtype.kind != "c":
             return np.sign(a)

@@ -15,8 +15,6 @@ __all__ = ["I0", "I1", "Digamma", "Erf", "Erfc", "Erfinv", "I0e", "I1e", "Lgamma
 
 _SLOPE = 2.0 / math.sqrt(math.pi)  # of erf at 0
 
-# A derivative may be infinite where the function itself is fine; that is an answer, not a warning.
-
 
 class Erf(Function):
     signature = "*"
