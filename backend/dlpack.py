@@ -86,7 +86,9 @@ def to_dlpack(array: Array, **options: Any) -> Any:
     _check_holds_data(array)
     if any(stride < 0 for stride in array.strides):
         if options.get("copy") is False:
-            raise BufferError(f"__dlpack__: cannot share memory with the negative strides {array.strides}")
+            raise BufferError(
+                f"__dlpack__: cannot share memory with the negative strides {array.strides}; clone() it first"
+            )
         array = array.copy()
     if array.dtype != ml_dtypes.bfloat16:
         return array.__dlpack__(**options)

@@ -101,7 +101,10 @@ class _Row(Module):
 
     def _checked(self, module: Module) -> Module:
         if not isinstance(module, Module):
-            raise ModuleError(f"{type(self).__name__} holds modules, not {type(module).__name__}")
+            raise ModuleError(
+                f"{type(self).__name__} holds modules, not {type(module).__name__}; give an instance of "
+                "nn.Module"
+            )
         return module
 
 

@@ -66,7 +66,10 @@ class Optimizer:
             )
         groups = [{"params": params}] if isinstance(params, (set, frozenset)) else list(params)
         if not groups:
-            raise ModuleError(f"{type(self).__name__} got no parameters")
+            raise ModuleError(
+                f"{type(self).__name__} got no parameters; an iterator such as model.parameters() gives them "
+                "once, so call it again for each use"
+            )
         if not isinstance(groups[0], Mapping):
             groups = [{"params": groups}]
         for group in groups:

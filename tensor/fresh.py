@@ -56,7 +56,9 @@ def array_of(
         try:
             data = np.asarray(_unwrapped(data))
         except ValueError as error:
-            raise ShapeError(f"cannot make a tensor of sequences of different lengths: {error}") from error
+            raise ShapeError(
+                f"cannot make a tensor of sequences of different lengths: {error}; pad them to one length"
+            ) from error
         if dtype is None and weak:
             dtype = {"f": np.float32, "c": np.complex64}.get(data.dtype.kind)
     kind = getattr(data, "dtype", None)

@@ -88,7 +88,8 @@ class OneCycleLR(LRScheduler):
         step = self.last_epoch
         if step > self.total_steps:
             raise ArgumentError(
-                f"OneCycleLR was made for {self.total_steps} steps, and step {step} was asked for"
+                f"OneCycleLR was made for {self.total_steps} steps, and step {step} was asked for; make it "
+                "with the total_steps of the whole training"
             )
         start = 0.0
         for phase in self._phases[:-1]:

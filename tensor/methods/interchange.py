@@ -143,13 +143,13 @@ class Interchange(Carrier):
 
     def __len__(self) -> int:
         if not self.data.shape:
-            raise ShapeError("len() of a 0-d tensor")
+            raise ShapeError("len() of a 0-d tensor; item() gives its value")
         length: int = self.data.shape[0]
         return length
 
     def __iter__(self) -> Iterator[Self]:
         if not self.data.shape:
-            raise ShapeError("iteration over a 0-d tensor")
+            raise ShapeError("iteration over a 0-d tensor; item() gives its value")
         rows: Any = view.Unbind.apply(self, dim=0)
         return iter(rows)
 

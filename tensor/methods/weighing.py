@@ -157,7 +157,9 @@ def histogram(
         How far the edges go to both sides where all elements are equal.
     """
     if x.data.dtype.kind == "c":
-        raise DTypeError(f"{op}: complex numbers have no order, got {x.data.dtype}")
+        raise DTypeError(
+            f"{op}: complex numbers have no order, got {x.data.dtype}; take abs() or .real first"
+        )
     values = x.detach().reshape(-1)
     edges = bins if hasattr(bins, "node") else _equal_bins(op, values, bins, limits, widening)
     if edges.data.ndim != 1 or edges.data.shape[0] < 2:

@@ -74,8 +74,14 @@ def test_refused(make: Callable[..., nn.ModuleList]) -> None:
     assert message(IndexRangeError, lambda: row.__setitem__(1, Times(2))) == (
         f"index 1 is out of range for {kind} of 1 modules"
     )
-    assert message(ModuleError, lambda: row.append(3)) == f"{kind} holds modules, not int"
-    assert message(ModuleError, lambda: row.__setitem__(0, None)) == f"{kind} holds modules, not NoneType"
+    assert (
+        message(ModuleError, lambda: row.append(3))
+        == f"{kind} holds modules, not int; give an instance of nn.Module"
+    )
+    assert (
+        message(ModuleError, lambda: row.__setitem__(0, None))
+        == f"{kind} holds modules, not NoneType; give an instance of nn.Module"
+    )
 
 
 def test_sequential_calls_in_order() -> None:

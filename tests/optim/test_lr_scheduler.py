@@ -166,7 +166,8 @@ def test_one_cycle(strategy: Any, three: bool) -> None:
             schedule.step()
     schedule.step()
     assert message(ArgumentError, schedule.step) == (
-        "OneCycleLR was made for 40 steps, and step 41 was asked for"
+        "OneCycleLR was made for 40 steps, and step 41 was asked for; make it with the total_steps of the "
+        "whole training"
     )
 
 

@@ -301,7 +301,10 @@ def test_bad_options(name: str, bad: dict[str, Any], expected: str) -> None:
 def test_bad_parameters() -> None:
     p = parameter(2)
     make = optim.AdamW
-    assert message(ModuleError, lambda: make([])) == "AdamW got no parameters"
+    assert message(ModuleError, lambda: make([])) == (
+        "AdamW got no parameters; an iterator such as model.parameters() gives them once, so call it again "
+        "for each use"
+    )
     assert message(ModuleError, lambda: make(p)) == (
         "AdamW takes an iterable of tensors or of groups, not a Parameter; put it in a list"
     )
