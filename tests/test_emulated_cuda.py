@@ -110,10 +110,20 @@ def test_threads_that_never_come_are_an_error_and_not_a_hang(cupy: ModuleType) -
 
 
 @needs_compiler
-@pytest.mark.parametrize("place", [-1, 4])
-def test_a_write_beside_an_array_is_found(place: int, cupy: ModuleType) -> None:
-    with pytest.raises(AssertionError, match="beyond writes around y"):
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [(-1, "beyond writes around y"), (4, "beyond, blocks .* memory beside an array was read or written")],
+)
+def test_a_write_beside_an_array_is_found(place: int, message: str, cupy: ModuleType) -> None:
+    with pytest.raises(AssertionError, match=message):
         launch(cupy, "beyond", to_device(np.zeros(4, np.float32)), np.int64(place), size=1)
+
+
+@needs_compiler
+def test_a_read_behind_an_array_is_found(cupy: ModuleType) -> None:
+    x, y = to_device(np.zeros(60, np.float32)), to_device(np.zeros(64, np.float32))
+    with pytest.raises(AssertionError, match=r"reversed, .* memory beside an array was read or written"):
+        launch(cupy, "reversed", x, y, np.int64(64))
 
 
 @needs_compiler

@@ -148,7 +148,7 @@ def parts(count: int) -> int:
 
 def columns(count: int, many: int) -> tuple[Sizes, Sizes]:
     """Blocks for sums over `count` rows of `many` columns; see ``columns.cuh``."""
-    return (-(-many // _WARP), min(parts(count), _MOST_IN_Y)), (_WARP, 8)
+    return (min(-(-many // _WARP), _MOST_BLOCKS), min(parts(count), _MOST_IN_Y)), (_WARP, 8)
 
 
 # ---- arrays

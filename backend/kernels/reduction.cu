@@ -13,20 +13,24 @@ add_parts(const wide* __restrict__ sums, int64 step, int64 first, double factor,
           int64 parts, int64 columns)
 {
     __shared__ double shared[32][COLUMNS];
-    int64 column = blockIdx.x * (int64)COLUMNS + threadIdx.x;
-    double sum = 0;
-    if (column < columns)
-        for (int64 part = threadIdx.y; part < parts; part += blockDim.y)
-            sum += sums[(part * columns + column) * step + first];
-    shared[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y == 0 && column < columns) {
-        for (int lane = 1; lane < (int)blockDim.y; ++lane) sum += shared[lane][threadIdx.x];
-        total[column] = Rounding<real>::of((wide)(sum * factor));
+    for (int64 start = blockIdx.x * (int64)COLUMNS; start < columns; start += gridDim.x * (int64)COLUMNS) {
+        int64 column = start + threadIdx.x;
+        double sum = 0;
+        if (column < columns)
+            for (int64 part = threadIdx.y; part < parts; part += blockDim.y)
+                sum += sums[(part * columns + column) * step + first];
+        shared[threadIdx.y][threadIdx.x] = sum;
+        __syncthreads();
+        if (threadIdx.y == 0 && column < columns) {
+            for (int lane = 1; lane < (int)blockDim.y; ++lane) sum += shared[lane][threadIdx.x];
+            total[column] = Rounding<real>::of((wide)(sum * factor));
+        }
+        __syncthreads();  // before the sums are written again
     }
 }
 
 // Squares are added up in double precision: one sum per block, then one over those sums.
+// (The number of blocks is that of the sums.)
 KERNEL(256) sum_of_squares(const real* __restrict__ x, double* __restrict__ sums, int64 n)
 {
     double total = 0;

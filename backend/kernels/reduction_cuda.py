@@ -22,6 +22,7 @@ __all__ = ["add_parts", "column_sum", "launch", "sum_of_squares"]
 launch = Launcher(DeviceSource("reduction.cu"))
 
 _MOST_SUMS = 4096  # which one block then adds up
+_MOST_BLOCKS = 1 << 20
 
 
 def sum_of_squares(x: Array) -> Array:
@@ -64,6 +65,6 @@ def add_parts(sums: Array, step: int, first: int, factor: float, many: int, dtyp
     count, lanes = sums.shape[0], 1
     while lanes < 32 and lanes < count:
         lanes *= 2
-    sizes = (-(-many // 32),), (32, lanes)
+    sizes = (min(-(-many // 32), _MOST_BLOCKS),), (32, lanes)
     launch("add_parts", dtype, sizes, sums, step, first, factor, total, count, many)
     return total

@@ -17,7 +17,12 @@ from emulated_cuda.declaration import Declaration, declarations
 __all__ = ["Library", "compile_together", "compiled", "find_compiler"]
 
 _HEADER = Path(__file__).with_name("emulation.h")
-_ERRORS = {1: "some threads never came to a __syncthreads", 2: "some threads never came to a shuffle"}
+_ERRORS = {
+    1: "some threads never came to a __syncthreads",
+    2: "some threads never came to a shuffle",
+    3: "threads wait for each other at different places",
+    4: "memory beside an array was read or written",
+}
 _CTYPES = {"int64": ctypes.c_longlong, "uint64": ctypes.c_ulonglong, "double": ctypes.c_double}
 _FLAGS = ("-std=c++20", "-O0", "-w", "-shared", "-fPIC", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE")
 _KEPT: dict[tuple[str, tuple[str, ...]], Library] = {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -15,7 +18,16 @@ from emulated_cuda.compiler import compiled, find_compiler
 from emulated_cuda.declaration import Declaration, declarations
 from shardwise.backend.cpu import CpuBackend
 
-__all__ = ["DeviceArray", "Launch", "RawModule", "install", "launches", "to_device", "to_host"]
+__all__ = [
+    "DeviceArray",
+    "Launch",
+    "RawModule",
+    "few_blocks",
+    "install",
+    "launches",
+    "to_device",
+    "to_host",
+]
 
 _TYPES: dict[str, np.dtype[Any]] = {
     "float": np.dtype(np.float32),
@@ -29,6 +41,7 @@ _TYPES: dict[str, np.dtype[Any]] = {
 }
 _CURRENT: list[int] = [0]
 _GUARD, _UNTOUCHED = 1024, 0xFF
+_LIBC = ctypes.CDLL(None)
 
 
 class Device:
@@ -62,10 +75,17 @@ class Memory(np.ndarray):
 
 
 def _allocated(shape: tuple[int, ...], dtype: np.dtype[Any], spare: int = 0) -> DeviceArray:
-    """An array of NaN (or -1) between such values, `spare` elements off an address that 16 divides."""
-    size = int(np.prod(shape)) * dtype.itemsize
-    memory = np.full(size + 2 * _GUARD + 16 + spare * dtype.itemsize, _UNTOUCHED, np.uint8).view(Memory)
-    memory.start = _GUARD + -(memory.ctypes.data + _GUARD) % 16 + spare * dtype.itemsize
+    """An array of NaN (or -1) between such values, `spare` elements off an address that 16 divides.
+
+    It ends at the end of a page, or as near as its place allows, and the next page is nobody's.
+    """
+    size, shift = int(np.prod(shape)) * dtype.itemsize, spare * dtype.itemsize % 16
+    pages = -(-(size + _GUARD + 32) // mmap.PAGESIZE)
+    block = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
+    memory = np.frombuffer(block, np.uint8, pages * mmap.PAGESIZE).view(Memory)
+    memory[:] = _UNTOUCHED
+    _LIBC.mprotect(ctypes.c_void_p(memory.ctypes.data + memory.size), mmap.PAGESIZE, 0)
+    memory.start = (memory.size - size - shift) // 16 * 16 + shift
     memory.stop = memory.start + size
     array: DeviceArray = memory[memory.start : memory.stop].view(DeviceArray).view(dtype).reshape(shape)
     array._device = _CURRENT[-1]
@@ -158,6 +178,19 @@ launches: list[Launch] = []
 """Of all kernels, in order; the tests look at it and clear it."""
 
 
+_most_blocks: ContextVar[int] = ContextVar("most_blocks", default=2**31)
+
+
+@contextmanager
+def few_blocks(most: int) -> Iterator[None]:
+    """Launch at most so many blocks per dim inside the ``with`` block: kernels go on from there."""
+    token = _most_blocks.set(most)
+    try:
+        yield
+    finally:
+        _most_blocks.reset(token)
+
+
 class RawKernel:
     """One kernel, which takes exactly what it declares."""
 
@@ -181,6 +214,7 @@ class RawKernel:
         values = [self._checked(p.name, p.kind, p.pointer, a) for p, a in zip(parameters, args, strict=True)]
         launches.append(Launch(name, self._module.real, grid, block))
         if find_compiler() is not None:
+            grid = tuple(min(n, _most_blocks.get()) for n in grid)
             compiled(self._module.code, self._module.options).run(name, grid, block, tuple(values))
             for parameter, value in zip(parameters, args, strict=True):
                 memory = _memory_of(value)

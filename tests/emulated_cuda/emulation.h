@@ -1,11 +1,13 @@
 // What CUDA code needs to run on the CPU: every thread of a block is a fiber, and blocks come one after
-// the other. Included before the code itself, see build.py.
+// the other. Included before the code itself, see compiler.py.
 //
-// Threads run in an order that differs from sweep to sweep, so that code which counts on one fails. A
-// thread waits at __syncthreads until all threads of its block are there, and at a shuffle until all of
-// its warp are; if they never come, the launch returns an error instead of hanging.
+// Threads run in an order that differs from sweep to sweep, and now and then some warps do not run at all, so
+// that code which counts on an order fails. A thread waits at __syncthreads until all threads of its block are
+// there, and at a shuffle until all of its warp are; if they never come, the launch returns an error instead of
+// hanging, and so it does where memory is touched that is not the program's.
 #include <cmath>
 #include <csetjmp>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -23,19 +25,25 @@ struct Dim3 { unsigned x, y, z; };
 
 namespace emulated {
 
-constexpr int MOST_THREADS = 1024, STACK = 1 << 16, WARP = 32;
-enum Error { NONE, THREADS_MISSED_A_BARRIER, THREADS_MISSED_A_SHUFFLE };
+constexpr int MOST_THREADS = 1024, STACK = 1 << 16, WARP = 32, EPOCH = 64;
+enum Error { NONE, THREADS_MISSED_A_BARRIER, THREADS_MISSED_A_SHUFFLE, THREADS_WAIT_APART, OUTSIDE_OF_MEMORY };
 
 struct Fiber {
     jmp_buf place;
     ucontext_t birth;
     bool begun, done;
-    long arrivals;  // at barriers of the block
-    long exchanges; // with the warp
     Dim3 index;
 };
 
+// Where threads wait for each other.
+struct Meeting {
+    int members, arrived, finished;
+    long rounds;
+};
+
 inline Fiber fibers[MOST_THREADS];
+inline Meeting whole_block, warps[MOST_THREADS / WARP];
+inline long progress;
 inline char *stacks;
 inline jmp_buf scheduler;
 inline int current, threads, error;
@@ -56,6 +64,7 @@ inline void live()
     for (;;) {
         body(arguments);
         fibers[current].done = true;
+        ++whole_block.finished, ++warps[current / WARP].finished, ++progress;
         yield();
     }
 }
@@ -68,28 +77,27 @@ inline void live()
     leave();
 }
 
-// Wait until the fibers from `first` to `last` have come as far as this one, by that count.
-inline void meet(int first, int last, long Fiber::*count, int what)
+inline void meet(Meeting &meeting, int what)
 {
-    long mine = ++(fibers[current].*count);
-    for (;;) {
-        bool all = true;
-        for (int i = first; i < last && all; ++i) {
-            all = fibers[i].*count >= mine;
-            if (!all && fibers[i].done) fail(what);
-        }
-        if (all) return;
+    ++progress;
+    if (++meeting.arrived == meeting.members) {
+        meeting.arrived = 0, ++meeting.rounds;
+        return;
+    }
+    for (long round = meeting.rounds; meeting.rounds == round;) {
+        if (meeting.finished) fail(what);
         yield();
     }
 }
 
 inline unsigned long long exchange(unsigned long long bits, int from)
 {
-    int first = current / WARP * WARP, last = first + WARP < threads ? first + WARP : threads;
+    int first = current / WARP * WARP;
+    Meeting &warp = warps[current / WARP];
     slots[current] = bits;
-    meet(first, last, &Fiber::exchanges, THREADS_MISSED_A_SHUFFLE);
-    unsigned long long theirs = slots[first + from < last ? first + from : current];
-    meet(first, last, &Fiber::exchanges, THREADS_MISSED_A_SHUFFLE);  // before a slot is used again
+    meet(warp, THREADS_MISSED_A_SHUFFLE);
+    unsigned long long theirs = slots[from < warp.members ? first + from : current];
+    meet(warp, THREADS_MISSED_A_SHUFFLE);  // before a slot is used again
     return theirs;
 }
 
@@ -128,23 +136,33 @@ inline int run_block()
 {
     for (int i = 0; i < threads; ++i) {
         fibers[i].done = false;
-        fibers[i].arrivals = fibers[i].exchanges = 0;
         fibers[i].index = {i % block_size.x, i / block_size.x % block_size.y, i / block_size.x / block_size.y};
     }
+    whole_block = {threads, 0, 0, 0};
+    int count = (threads + WARP - 1) / WARP;
+    for (int w = 0; w < count; ++w) warps[w] = {w + 1 < count ? WARP : threads - w * WARP, 0, 0, 0};
     error = NONE;
-    for (int left = threads; left > 0;) {
+    long seen = progress;
+    unsigned resting = 0;
+    for (int sweeps = 0, idle = 0; whole_block.finished < threads; ++sweeps) {
+        if (sweeps % EPOCH == 0) resting = count > 1 && draw(2) ? draw(1u << (count < 31 ? count : 31)) : 0;
         unsigned start = draw(threads), step = 1 + draw(threads);
         while (std::gcd(step, (unsigned)threads) != 1) ++step;
         for (int turn = 0; turn < threads; ++turn) {
             int at = (start + (unsigned long)turn * step) % threads;
-            if (fibers[at].done) continue;
+            if (fibers[at].done || resting >> at / WARP & 1) continue;
             resume(at);
             if (error) return error;
-            left -= fibers[at].done;
         }
+        if (progress == seen) resting = 0;
+        idle = progress == seen ? idle + 1 : 0;
+        seen = progress;
+        if (idle > 2) return THREADS_WAIT_APART;
     }
     return NONE;
 }
+
+[[noreturn]] inline void on_fault(int) { fail(OUTSIDE_OF_MEMORY); }
 
 template <class Call> int launch(const unsigned *grid, const unsigned *size, Call call)
 {
@@ -154,11 +172,16 @@ template <class Call> int launch(const unsigned *grid, const unsigned *size, Cal
     threads = size[0] * size[1] * size[2];
     body = [](void *call) { (*static_cast<Call *>(call))(); };
     arguments = &call;
-    for (block.z = 0; block.z < grid[2]; ++block.z)
-        for (block.y = 0; block.y < grid[1]; ++block.y)
-            for (block.x = 0; block.x < grid[0]; ++block.x)
-                if (int what = run_block()) return what;
-    return NONE;
+    struct sigaction catching = {}, before;
+    catching.sa_handler = on_fault;
+    catching.sa_flags = SA_NODEFER;  // the handler does not return
+    sigaction(SIGSEGV, &catching, &before);
+    int what = NONE;
+    for (block.z = 0; block.z < grid[2] && !what; ++block.z)
+        for (block.y = 0; block.y < grid[1] && !what; ++block.y)
+            for (block.x = 0; block.x < grid[0] && !what; ++block.x) what = run_block();
+    sigaction(SIGSEGV, &before, nullptr);
+    return what;
 }
 
 }  // namespace emulated
@@ -170,7 +193,7 @@ template <class Call> int launch(const unsigned *grid, const unsigned *size, Cal
 
 inline void __syncthreads()
 {
-    emulated::meet(0, emulated::threads, &emulated::Fiber::arrivals, emulated::THREADS_MISSED_A_BARRIER);
+    emulated::meet(emulated::whole_block, emulated::THREADS_MISSED_A_BARRIER);
 }
 template <class T> T __shfl_xor_sync(unsigned, T value, int bit)
 {

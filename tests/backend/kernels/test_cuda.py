@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from device_cases import CASES, Case, cast, results
-from emulated_cuda import DeviceArray, compile_together, find_compiler, launches, to_device, to_host
+from emulated_cuda import (
+    DeviceArray,
+    compile_together,
+    few_blocks,
+    find_compiler,
+    launches,
+    to_device,
+    to_host,
+)
 from shardwise.backend.kernels import attention_cuda
 from shardwise.backend.kernels.device_table import DEVICE_SOURCES
 from shardwise.backend.kernels.kernel import Kernel
@@ -95,6 +103,13 @@ def test_against_the_formula(name: str, dtype: Any) -> None:
 def test_on_arrays_that_cannot_be_read_16_bytes_at_a_time(name: str) -> None:
     check_all(name, np.float32, spare=1)
     check_all(name, np.float16, spare=3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_few_blocks_do_the_work_of_many(name: str) -> None:
+    if name != "sum_of_squares":  # where every block makes a sum
+        with few_blocks(2):
+            check_all(name, np.float32)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
