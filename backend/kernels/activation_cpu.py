@@ -9,8 +9,9 @@ import numpy as np
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.contiguous import contiguous
+from shardwise.backend.kernels.erf_cpu import exact_erf
 from shardwise.backend.kernels.jit import fused, read, write
-from shardwise.backend.kernels.math_cpu import erf as erf_of
+from shardwise.backend.kernels.math_cpu import erf as quick_erf
 from shardwise.backend.kernels.math_cpu import exp_of_negative
 
 __all__ = ["erf", "gelu_backward", "gelu_forward", "gelu_tanh_backward", "gelu_tanh_forward"]
@@ -70,7 +71,7 @@ def _paired(name: str, g: Array, x: Array) -> tuple[Array, Array]:
 @fused(lambda real: (read(real, 1), write(real, 1)))
 def _erf(x: Array, y: Array) -> None:
     for i in range(x.size):
-        y[i] = erf_of(x[i])
+        y[i] = exact_erf(x[i])
 
 
 @fused(lambda real: (read(real, 1), write(real, 1)))
@@ -79,7 +80,7 @@ def _gelu_forward(x: Array, y: Array) -> None:
     half, one, scale = real(0.5), real(1), real(_SQRT_HALF)
     for i in range(x.size):
         v = x[i]
-        y[i] = half * v * (one + erf_of(v * scale))
+        y[i] = half * v * (one + quick_erf(v * scale))
 
 
 @fused(lambda real: (read(real, 1), read(real, 1), write(real, 1)))
@@ -91,7 +92,7 @@ def _gelu_backward(g: Array, x: Array, dx: Array) -> None:
         v = x[i]
         v = low if v < low else v
         v = high if v > high else v
-        dx[i] = g[i] * (half * (one + erf_of(v * scale)) + v * peak * exp_of_negative(-half * v * v))
+        dx[i] = g[i] * (half * (one + quick_erf(v * scale)) + v * peak * exp_of_negative(-half * v * v))
 
 
 # The tanh form is x * sigmoid(2u), and with s = exp(-2|u|) everything it needs comes without

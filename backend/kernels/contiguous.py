@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.kernels.transposition import compact
 
 __all__ = ["as_rows", "contiguous", "integer_rows"]
 
@@ -18,7 +19,8 @@ def contiguous(x: Array) -> Array:
     flags = x.flags
     if flags.c_contiguous and flags.aligned:
         return x
-    return np.require(x, requirements=["C", "A"])
+    copy: Array = compact(x) if flags.aligned else np.require(x, requirements=["C", "A"])
+    return copy
 
 
 def as_rows(x: Array) -> Array:

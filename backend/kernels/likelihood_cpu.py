@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwise.backend.kernels.exponential_cpu import log1p_of_unit, sigmoid
-from shardwise.backend.kernels.math_cpu import exp
+from shardwise.backend.kernels.math_cpu import exp_of_negative
 from shardwise.backend.kernels.pointwise_cpu import pointwise
 
 __all__ = [
@@ -22,7 +22,7 @@ def binary_cross_entropy_backward(g: float, x: float, target: float) -> float:
 @pointwise
 def logistic_loss_forward(x: float, target: float) -> float:
     real = type(x)
-    return (x if x > 0.0 else real(0)) - x * target + log1p_of_unit(exp(-abs(x)))
+    return (x if x > 0.0 else real(0)) - x * target + log1p_of_unit(exp_of_negative(-abs(x)))
 
 
 @pointwise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardwise.backend.kernels.math_cpu import exp
+from shardwise.backend.kernels.math_cpu import exp_of_negative
 from shardwise.backend.kernels.pointwise_cpu import pointwise
 
 __all__ = ["silu_backward", "silu_forward"]
@@ -13,7 +13,7 @@ def silu_forward(x: float) -> float:
     real = type(x)
     one = real(1)
     x = real(-1000) if x < -1000.0 else x
-    e = exp(-abs(x))
+    e = exp_of_negative(-abs(x))
     return x * (e if x < 0.0 else one) / (one + e)
 
 
@@ -23,7 +23,7 @@ def silu_backward(g: float, x: float) -> float:
     one = real(1)
     x = real(-45) if x < -45.0 else x
     x = real(45) if x > 45.0 else x
-    e = exp(-abs(x))
+    e = exp_of_negative(-abs(x))
     r = one / (one + e)
     left = e * r
     s = left if x < 0.0 else r

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwise.backend.kernels.exponential_cpu import log1p_of_unit, sigmoid, tanh
-from shardwise.backend.kernels.math_cpu import exp
+from shardwise.backend.kernels.math_cpu import exp_of_negative
 from shardwise.backend.kernels.pointwise_cpu import pointwise
 
 __all__ = [
@@ -40,7 +40,7 @@ def tanh_shrink_backward(g: float, x: float) -> float:
 def softplus_forward(x: float, beta: float, threshold: float) -> float:
     real = type(x)
     scaled = x * beta
-    soft = (scaled if scaled > 0.0 else real(0)) + log1p_of_unit(exp(-abs(scaled)))
+    soft = (scaled if scaled > 0.0 else real(0)) + log1p_of_unit(exp_of_negative(-abs(scaled)))
     soft = soft * (real(1) / beta)
     return x if scaled > threshold else soft
 
@@ -55,7 +55,7 @@ def softplus_backward(g: float, x: float, beta: float, threshold: float) -> floa
 @pointwise
 def log_sigmoid_forward(x: float) -> float:
     real = type(x)
-    return (x if x < 0.0 else real(0)) - log1p_of_unit(exp(-abs(x)))
+    return (x if x < 0.0 else real(0)) - log1p_of_unit(exp_of_negative(-abs(x)))
 
 
 @pointwise
@@ -68,7 +68,7 @@ def mish_forward(x: float) -> float:
     real = type(x)
     one = real(1)
     x = real(-1000) if x < -1000.0 else x
-    e = exp(-abs(x))
+    e = exp_of_negative(-abs(x))
     r = one / (one + e)
     left = e * r
     s = left if x < 0.0 else r
@@ -82,7 +82,7 @@ def mish_backward(g: float, x: float) -> float:
     one = real(1)
     x = real(-1000) if x < -1000.0 else x
     x = real(1000) if x > 1000.0 else x
-    e = exp(-abs(x))
+    e = exp_of_negative(-abs(x))
     r = one / (one + e)
     left = e * r
     s = left if x < 0.0 else r

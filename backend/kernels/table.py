@@ -11,6 +11,7 @@ from shardwise.backend.kernels.activation import (
 )
 from shardwise.backend.kernels.attention import attention_backward, attention_forward
 from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
+from shardwise.backend.kernels.bias import add_row
 from shardwise.backend.kernels.casting import to_bfloat16, to_float16, widened_float16
 from shardwise.backend.kernels.convolution import add_windows_, take_windows_
 from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
@@ -61,6 +62,7 @@ from shardwise.backend.kernels.total import (
     sum_of_squares_over,
     sum_over,
 )
+from shardwise.backend.kernels.transposition import transposed
 from shardwise.backend.kernels.weighted_loss import (
     soft_cross_entropy_backward,
     soft_cross_entropy_forward,
@@ -73,7 +75,7 @@ __all__ = ["KERNELS"]
 KERNELS = (
     *(take_windows_, add_windows_, depthwise_forward, depthwise_input, depthwise_weight),
     *(erf, gelu_forward, gelu_backward, gelu_tanh_forward, gelu_tanh_backward),
-    *(to_float16, to_bfloat16, widened_float16),
+    *(to_float16, to_bfloat16, widened_float16, transposed, add_row),
     *(layer_norm_forward, layer_norm_backward, rms_norm_forward, rms_norm_backward),
     *(batch_norm_forward, batch_norm_backward, group_norm_forward, group_norm_backward),
     *(softmax_forward, softmax_backward, log_softmax_forward, log_softmax_backward),

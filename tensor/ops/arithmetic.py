@@ -11,8 +11,10 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError
+from shardwise.backend.kernels.bias import WIDE, add_row
 from shardwise.backend.kernels.casting import cast
 from shardwise.backend.kernels.choice import choose, fill, fill_rest
+from shardwise.backend.kernels.transposition import compact
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.precision import are_wide_floats
@@ -28,6 +30,8 @@ class Add(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
+        if a.__class__ is b.__class__ and a.ndim > b.ndim and a.size >= WIDE:
+            return add_row(a, b) if a.shape[-b.ndim :] == b.shape else a + b
         return a + b
 
     @staticmethod
@@ -236,7 +240,7 @@ class Clone(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
-        return a.copy()
+        return compact(a)
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
+from shardwise.backend.kernels.transposition import compact
 from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.letter import LETTERS, by_size, term
@@ -77,6 +78,11 @@ class CopiedReshape(Reshape):
 
     view = False
     exact = True
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, shape: Shape) -> Array:
+        ctx.shape = a.shape
+        return np.reshape(compact(a), shape)
 
 
 def _reinterpret_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:

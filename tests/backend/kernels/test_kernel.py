@@ -220,6 +220,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "gelu_tanh_backward": (S, S),
     "to_float16": (M,),
     "to_bfloat16": (M,),
+    "add_row": (M, V),
+    "transposed": (np.ones((1, 2, 3), np.uint32),),
     "widened_float16": (np.ones(3, np.uint16),),
     "layer_norm_forward": (M, V, None, 1e-5),
     "layer_norm_backward": (M, M, None, ROWS, ROWS, 1e-5),
