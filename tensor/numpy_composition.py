@@ -19,10 +19,7 @@ __all__ = ["COMPOSED_FUNCTIONS"]
 
 
 def _cumulative(name: str, running: Any, initial: float) -> Callable[..., Any]:
-    def call(
-        x: Any, /, *, axis: int | None = None, dtype: Any = None, out: None = None,
-        include_initial: bool = False,
-    ) -> Any:  # fmt: skip
+    def call(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
         if axis is None and np.ndim(x) != 1:
             raise ShapeError(f"np.{name}: name the axis of shape {np.shape(x)} to run along")
         axis = 0 if axis is None else axis
@@ -195,7 +192,7 @@ def _polyval(p: Any, x: Any) -> Any:
     return value
 
 
-def _compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Any:
+def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     whole, dim = (np.ravel(a), 0) if axis is None else (a, axis)
     return np.take(whole, np.flatnonzero(condition), dim)
 

@@ -1,6 +1,6 @@
 """NumPy's products, linear algebra and Fourier transforms on tensors; see `shardwise.tensor.protocol`.
 
-Each takes NumPy's arguments; those without a meaning here, such as ``out``, are refused by Python.
+Each takes NumPy's arguments; those without a meaning here are refused by Python.
 """
 
 from __future__ import annotations

@@ -123,7 +123,14 @@ def _quantile(name: str, of: float) -> Callable[..., Any]:
 
 
 def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    return a.diff(n, axis, prepend, append)
+    def edge(value: Any) -> Any:
+        """Give a number the shape of one more place."""
+        if value is None or np.ndim(value):
+            return value
+        one = tuple([1 if dim == axis % a.ndim else n for dim, n in enumerate(a.shape)])
+        return np.broadcast_to(value, one)
+
+    return a.diff(n, axis, edge(prepend), edge(append))
 
 
 def _unique(

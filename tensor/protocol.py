@@ -18,6 +18,7 @@ from shardwise.tensor.methods.carrier import Carrier
 from shardwise.tensor.numpy_composition import COMPOSED_FUNCTIONS
 from shardwise.tensor.numpy_elementwise import ELEMENTWISE_FUNCTIONS, ELEMENTWISE_SPECIALS
 from shardwise.tensor.numpy_linear import LINEAR_FUNCTIONS
+from shardwise.tensor.numpy_option import refuse
 from shardwise.tensor.numpy_rearrangement import REARRANGEMENT_FUNCTIONS
 from shardwise.tensor.numpy_reduction import REDUCTION_FUNCTIONS
 from shardwise.tensor.ops import index
@@ -61,13 +62,16 @@ def apply_function(like: Any, function: Any, args: tuple[Any, ...], kwargs: dict
     ------
     DTypeError
         The function does not take tensors.
+    ArgumentError
+        It was given an array to write its result into.
     """
     if function in CREATION:
         return like.wrap(function(*args, **kwargs, like=like.data))
     call = FUNCTIONS.get(function)
-    if kwargs.get("out", 0) is None:
-        del kwargs["out"]
     if call is not None:
+        out = kwargs.pop("out", None) if kwargs else None
+        if out is not None:
+            refuse(f"{function.__module__}.{function.__name__}".removeprefix("numpy."), {"out": out})
         return call(*args, **kwargs)
     if function in READERS:
         return function(*_read(args), **_read(kwargs))

@@ -317,6 +317,18 @@ def test_what_numpy_has_and_tensors_have_not_is_refused_by_name() -> None:
     with pytest.raises(ArgumentError, match=r"np\.sum of a tensor takes no 'out'"):
         np.sum(x, out=np.empty(()))  # type: ignore[call-overload]
     assert np.sum(x, None, None, None).item() == 3.0
+    for name, call in (
+        ("concatenate", lambda out: np.concatenate([x, x], out=out)),
+        ("cumsum", lambda out: np.cumsum(x, out=out)),
+        ("compress", lambda out: np.compress([True, False, True], x, out=out)),
+        ("fft.fft", lambda out: np.fft.fft(x, out=out)),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            call(np.zeros(6))
+        assert str(caught.value) == (
+            f"np.{name} of a tensor takes no 'out'; use the result, or put it into a tensor with copy_()"
+        )
+        assert call(None).shape[0] in (2, 3, 6)
 
 
 def test_trace_and_its_gradient_on_any_diagonal() -> None:

@@ -92,6 +92,10 @@ def test_differences() -> None:
     y = sw.tensor([[1, 4, 9]])
     assert y.diff(prepend=sw.tensor([[0]]), append=sw.tensor([[9]])).tolist() == [[1, 3, 5, 0]]
     assert y.diff(7).shape == (1, 0)
+    array = np.array([[3, 1, 2], [5, 6, 9]])
+    for edges in ({"prepend": 0, "axis": 0}, {"append": 0.5}, {"prepend": array[:, :1], "append": 1, "n": 2}):
+        ours, theirs = np.diff(sw.tensor(array), **edges), np.diff(array, **edges)  # type: ignore[call-overload]
+        assert (ours.tolist(), ours.dtype) == (theirs.tolist(), theirs.dtype)
     with pytest.raises(ShapeError, match="diff: a tensor without dims has no neighbours"):
         sw.tensor(1.0).diff()
     with pytest.raises(ArgumentError, match="diff: n=-1; wanted 0 or more"):
