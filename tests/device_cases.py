@@ -303,7 +303,7 @@ def _gates() -> Iterator[tuple[str, Case]]:
             if shape[dim] % 2 == 0:
                 half = _normal(*(n // 2 if i == dim % len(shape) else n for i, n in enumerate(shape)))
                 yield f"{name} along {dim}", Case(glu_forward, (x, dim))
-                yield f"{name} along {dim}", Case(glu_backward, (half, x, dim))
+                yield f"{name} along {dim}", Case(glu_backward, (half, x, dim), scale=100.0)
 
 
 def _recurrent() -> Iterator[tuple[str, Case]]:

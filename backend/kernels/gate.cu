@@ -46,8 +46,8 @@ KERNEL(256)
 glu_backward(const real* __restrict__ g, const real* __restrict__ x, real* __restrict__ dx, int64 inner, int64 total)
 {
     map_halves_backward(g, x, dx, inner, total, [](wide gradient, wide& a, wide& b) {
-        wide through = gradient * sigmoid(b);
-        b = through * a * sigmoid(-b);  // which is 1 - sigmoid(b), without its cancellation
+        wide s = sigmoid(b), through = gradient * s;
+        b = through * a * ((wide)1 - s);
         a = through;
     });
 }

@@ -44,6 +44,8 @@ struct Meeting {
 inline Fiber fibers[MOST_THREADS];
 inline Meeting whole_block, warps[MOST_THREADS / WARP];
 inline long progress;
+inline unsigned resting;  // a bit for each warp
+inline int rested;        // sweeps
 inline char *stacks;
 inline jmp_buf scheduler;
 inline int current, threads, error;
@@ -56,6 +58,21 @@ inline void *arguments;
 inline void yield()
 {
     if (!_setjmp(fibers[current].place)) leave();
+}
+
+inline unsigned draw(unsigned below)
+{
+    static unsigned long long state = 1;
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    return (state >> 33) % below;
+}
+
+// Let some warps, or none, do nothing for a while.
+inline void rest()
+{
+    int count = (threads + WARP - 1) / WARP;
+    resting = count > 1 && draw(4) ? draw(count < 31 ? 1u << count : 1u << 31) : 0;
+    rested = 0;
 }
 
 // The life of a fiber: one thread after the other, since it is costly to make.
@@ -82,6 +99,8 @@ inline void meet(Meeting &meeting, int what)
     ++progress;
     if (++meeting.arrived == meeting.members) {
         meeting.arrived = 0, ++meeting.rounds;
+        // Where all have met, some may go far ahead before others take the next step.
+        if (&meeting == &whole_block) rest();
         return;
     }
     for (long round = meeting.rounds; meeting.rounds == round;) {
@@ -125,13 +144,6 @@ inline void resume(int at)
     setcontext(&fiber.birth);
 }
 
-inline unsigned draw(unsigned below)
-{
-    static unsigned long long state = 1;
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return (state >> 33) % below;
-}
-
 inline int run_block()
 {
     for (int i = 0; i < threads; ++i) {
@@ -143,9 +155,9 @@ inline int run_block()
     for (int w = 0; w < count; ++w) warps[w] = {w + 1 < count ? WARP : threads - w * WARP, 0, 0, 0};
     error = NONE;
     long seen = progress;
-    unsigned resting = 0;
-    for (int sweeps = 0, idle = 0; whole_block.finished < threads; ++sweeps) {
-        if (sweeps % EPOCH == 0) resting = count > 1 && draw(2) ? draw(1u << (count < 31 ? count : 31)) : 0;
+    rest();
+    for (int idle = 0; whole_block.finished < threads;) {
+        if (++rested == EPOCH) rest();
         unsigned start = draw(threads), step = 1 + draw(threads);
         while (std::gcd(step, (unsigned)threads) != 1) ++step;
         for (int turn = 0; turn < threads; ++turn) {
