@@ -26,7 +26,9 @@ struct Dropping {
     {
         uint64 at = offset + i;
         Words words = philox(at / 4, seed, stream);
-        return (int64)words.at[at % 4] >= threshold;
+        // Not by an index, for which the words would have to lie in memory.
+        uint32 low = at & 1 ? words.at[1] : words.at[0], high = at & 1 ? words.at[3] : words.at[2];
+        return (int64)(at & 2 ? high : low) >= threshold;
     }
 };
 
