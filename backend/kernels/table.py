@@ -53,6 +53,7 @@ from shardwise.backend.kernels.softmax import (
     softmax_backward,
     softmax_forward,
 )
+from shardwise.backend.kernels.top import top_of_rows
 from shardwise.backend.kernels.total import (
     largest_over,
     product_over,
@@ -90,6 +91,7 @@ KERNELS = (
     *(column_sum, sum_of_squares, running_sum),
     *(running_product, running_product_backward, running_largest, running_smallest),
     *(sum_over, sum_of_squares_over, sum_of_sizes_over, sum_of_numbers_over),
+    top_of_rows,
     *(product_over, product_backward, largest_over, smallest_over),
     *(weighted_cross_entropy_forward, weighted_cross_entropy_backward),
     *(soft_cross_entropy_forward, soft_cross_entropy_backward),

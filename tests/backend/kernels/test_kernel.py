@@ -222,6 +222,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "to_float16": (M,),
     "to_bfloat16": (M,),
     "add_row": (M, V),
+    "top_of_rows": (np.ones((2, 9), np.float32), 2, True),
     "transposed": (np.ones((1, 2, 3), np.uint32),),
     "widened_float16": (np.ones(3, np.uint16),),
     "layer_norm_forward": (M, V, None, 1e-5),
