@@ -60,9 +60,7 @@ class Launcher:
         self._kernels: dict[tuple[str, str], Callable[..., None]] = {}
         self._compiling = threading.Lock()
 
-    def __call__(
-        self, name: str, dtype: DTypeLike, sizes: tuple[Sizes, Sizes], *arguments: Argument, shared: int = 0
-    ) -> None:
+    def __call__(self, name: str, dtype: DTypeLike, sizes: tuple[Sizes, Sizes], *arguments: Argument) -> None:
         """Launch a kernel, unless there is nothing to do.
 
         Parameters
@@ -75,8 +73,6 @@ class Launcher:
             Blocks of the grid and threads of a block; no block means no launch.
         *arguments : array, number or None
             Integers become ``int64``, floats ``double``, None the null pointer; NumPy's scalars stay.
-        shared : int, default 0
-            Bytes of dynamic shared memory per block.
 
         Raises
         ------
@@ -88,7 +84,7 @@ class Launcher:
             return
         key = name, np.dtype(dtype).name
         kernel = self._kernels.get(key) or self._compiled(*key)
-        kernel(grid, block, tuple(map(_argument, arguments)), shared_mem=shared)
+        kernel(grid, block, tuple(map(_argument, arguments)))
 
     def forget(self) -> None:
         """Let go of what was compiled."""

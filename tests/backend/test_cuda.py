@@ -81,7 +81,7 @@ def test_arguments_that_are_given_by_name_exist(cupy: ModuleType) -> None:
     )
     for word in ("code", "options"):
         assert word in (cupy.RawModule.__doc__ or "")
-    assert "shared_mem" in (cupy.RawKernel.__call__.__doc__ or "")
+    assert "(self, grid, block, args" in (cupy.RawKernel.__call__.__doc__ or "")
     for name in ("device", "data", "flags", "dtype", "shape", "itemsize", "__cuda_array_interface__"):
         assert hasattr(cupy.ndarray, name)
 

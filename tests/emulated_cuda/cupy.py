@@ -198,16 +198,13 @@ class RawKernel:
         self._module = module
         self._declaration = declaration
 
-    def __call__(
-        self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[object, ...], *, shared_mem: int = 0
-    ) -> None:
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[object, ...]) -> None:
         name, threads = self._declaration.name, self._declaration.threads
         for size, most in ((grid, (2**31 - 1, 65535, 65535)), (block, (1024, 1024, 64))):
             assert type(size) is tuple
             assert 1 <= len(size) <= 3
             assert all(type(n) is int and 1 <= n <= limit for n, limit in zip(size, most, strict=False)), size
         assert int(np.prod(block)) <= threads, f"{name} is declared for {threads} threads, got {block}"
-        assert 0 <= shared_mem <= 48 * 1024
         assert type(args) is tuple
         parameters = self._declaration.parameters
         assert len(args) == len(parameters), f"{name} takes {len(parameters)} arguments, got {len(args)}"

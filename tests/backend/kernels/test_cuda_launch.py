@@ -282,7 +282,7 @@ def test_arguments_become_the_types_that_kernels_declare(emulated_device: Module
     emulated_device.RawModule = lambda code, options: type(  # type: ignore[attr-defined]
         "Module",
         (),
-        {"get_function": lambda self, name: lambda grid, block, args, shared_mem: given.append(args)},
+        {"get_function": lambda self, name: lambda grid, block, args: given.append(args)},
     )()
     launch = launch_cuda.Launcher(DeviceSource("softmax.cu"))
     launch("any", np.float32, ((1,), (1,)), 3, 0.5, None, np.uint64(2**64 - 1), True)
