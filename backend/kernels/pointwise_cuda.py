@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -40,9 +41,12 @@ class PointwiseOnDevice:
 
     def __call__(self, *args: Array | float, **kwargs: Array | float) -> Array:
         """Return the results as a new array, of the shape to which the operands broadcast."""
-        bound = self._signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        arrays, numbers = bound.args[: self._arrays], bound.args[self._arrays :]
+        given: tuple[Any, ...] = args
+        if kwargs or len(args) < len(self._signature.parameters):
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            given = bound.args
+        arrays, numbers = given[: self._arrays], given[self._arrays :]
         shape = np.broadcast_shapes(*(x.shape for x in arrays))
         first = arrays[1] if self._mask == 0 else arrays[0]
         out = empty(first, shape)
