@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.jit import Fused, NumbaType, device, float64, fused, read, write
+from shardwise.backend.kernels.jit import Fused, NumbaType, device, fused, read, write
 from shardwise.backend.kernels.runs import over_runs
 
 __all__ = ["product_over", "sum_of_numbers_over", "sum_of_sizes_over", "sum_of_squares_over", "sum_over"]
 
 Dims = tuple[int, ...]
 _LANES = 1024  # elements that are added up in the arrays' precision
+_GROUP = 64  # blocks whose sums are added up before they join the total
 _FACTORS = 256  # elements that are multiplied in lanes: eight a lane, for which double precision has room
 _ROWS = 128  # rows that are
 _TILE = 2048  # columns whose sums stay in the first-level cache
@@ -33,16 +34,29 @@ class _Sum:
     name: str
     loops: dict[str, Fused] = field(default_factory=dict)
 
+    def over(self, x: Array, dims: Dims) -> Array:
+        """Reduce over some dims."""
+        flags = x.flags
+        if flags.c_contiguous and flags.aligned:  # most sums are of everything, or of the last dim
+            if len(dims) == x.ndim:
+                out = np.empty((), x.dtype)
+                self._loop("all")(x.reshape(-1), out.reshape(1))
+                return out
+            if dims == (x.ndim - 1,) and x.size:
+                out = np.empty(x.shape[:-1], x.dtype)
+                count = x.shape[-1]
+                loop = self._loop("rows" if count <= _LANES else "long_rows")
+                loop(x.reshape(-1, count), out.reshape(-1))
+                return out
+        return over_runs(x, dims, self.once, _PLAIN.once)
+
     def once(self, x: Array) -> Array:
         """Reduce the middle one of three dims."""
         outer, count, inner = x.shape
         if inner == 1 and outer == 1:
-            whole = count - count % _LANES
-            parts = np.empty(whole // _LANES + 1, np.float64)
-            flat = x.reshape(-1)
-            self._loop("blocks")(flat[:whole].reshape(-1, _LANES), parts[:-1])
-            self._loop("blocks")(flat[whole:].reshape(1, -1), parts[-1:])
-            return np.asarray(np.sum(parts), x.dtype).reshape(1)
+            out = np.empty(1, x.dtype)
+            self._loop("all")(x.reshape(-1), out)
+            return out
         if inner == 1:
             out = np.empty(outer, x.dtype)
             self._loop("rows" if count <= _LANES else "long_rows")(x.reshape(outer, count), out)
@@ -113,6 +127,27 @@ Scalar = Callable[[float], float]
 Loop = Callable[[Array, Array], None]
 
 
+def _of_all(f: Scalar) -> Loop:
+    def loop(x: Array, out: Array) -> None:
+        real = x.dtype.type
+        whole = x.size - x.size % _LANES
+        total, some, left = 0.0, 0.0, _GROUP
+        for start in range(0, whole, _LANES):
+            block, part = x[start : start + _LANES], real(0)
+            for j in range(_LANES):
+                part += f(block[j])
+            some += part
+            left -= 1
+            if left == 0:
+                total, some, left = total + some, 0.0, _GROUP
+        block, part = x[whole:], real(0)
+        for j in range(block.size):
+            part += f(block[j])
+        out[0] = real(total + (some + part))
+
+    return loop
+
+
 def _of_rows(f: Scalar) -> Loop:
     def loop(x: Array, out: Array) -> None:
         real = x.dtype.type
@@ -176,7 +211,7 @@ def _two_to_one(real: NumbaType) -> tuple[NumbaType, ...]:
 
 _LOOPS: dict[str, tuple[Callable[[Scalar], Loop], Callable[[NumbaType], tuple[NumbaType, ...]]]] = {
     "rows": (_of_rows, _two_to_one),
-    "blocks": (_of_rows, lambda real: (read(real, 2), write(float64, 1))),
+    "all": (_of_all, lambda real: (read(real, 1), write(real, 1))),
     "long_rows": (_of_long_rows, _two_to_one),
     "columns": (_of_columns, lambda real: (read(real, 3), write(real, 2))),
 }
@@ -186,19 +221,19 @@ _SQUARES, _SIZES, _NUMBERS = _Sum(_square, "squares"), _Sum(_size, "sizes"), _Su
 
 
 def sum_over(x: Array, dims: Dims) -> Array:
-    return over_runs(x, dims, _PLAIN.once, _PLAIN.once)
+    return _PLAIN.over(x, dims)
 
 
 def sum_of_squares_over(x: Array, dims: Dims) -> Array:
-    return over_runs(x, dims, _SQUARES.once, _PLAIN.once)
+    return _SQUARES.over(x, dims)
 
 
 def sum_of_sizes_over(x: Array, dims: Dims) -> Array:
-    return over_runs(x, dims, _SIZES.once, _PLAIN.once)
+    return _SIZES.over(x, dims)
 
 
 def sum_of_numbers_over(x: Array, dims: Dims) -> Array:
-    return over_runs(x, dims, _NUMBERS.once, _PLAIN.once)
+    return _NUMBERS.over(x, dims)
 
 
 @fused(lambda real: (read(real, 2), write(real, 1)))
