@@ -131,7 +131,8 @@ def measure(
             took = take_turns(sides, options.rounds, options.steps, 0.0 if options.tiny else LAP)
             flops = operation.flops * (2 if "backward" in what else 1)
             # What is small is bound by calls, not by memory.
-            limit = None if prefix else limits.of(bytes_, flops)
+            free = operation.free and what == "backward"
+            limit = None if prefix or free else limits.of(bytes_, flops)
             yield show(f"{prefix}{operation.name}: {what}", took, limit)
         gc.collect()
 

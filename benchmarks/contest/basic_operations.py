@@ -35,7 +35,7 @@ def _pointwise(rows: int, columns: int) -> list[Operation]:
         )
 
     return [
-        Operation("add", lambda d: [d.normal(*size), d.normal(*size)], lambda lib, a, b: a + b),
+        Operation("add", lambda d: [d.normal(*size), d.normal(*size)], lambda lib, a, b: a + b, free=True),
         Operation("mul", lambda d: [d.normal(*size), d.normal(*size)], lambda lib, a, b: a * b, 2),
         Operation("mul by a number", lambda d: [d.normal(*size)], lambda lib, a: a * 1.5),
         Operation("add a row", lambda d: [d.normal(*size), d.normal(columns)], lambda lib, a, b: a + b),
@@ -62,14 +62,14 @@ def _pointwise(rows: int, columns: int) -> list[Operation]:
 
 
 def _reductions(rows: int, columns: int) -> list[Operation]:
-    def of(name: str, call: Callable[[Any], Any]) -> Operation:
-        return Operation(name, lambda draw: [draw.normal(rows, columns)], lambda lib, a: call(a))
+    def of(name: str, call: Callable[[Any], Any], free: bool = False) -> Operation:
+        return Operation(name, lambda draw: [draw.normal(rows, columns)], lambda lib, a: call(a), free=free)
 
     return [
-        of("sum", lambda a: a.sum()),
-        of("sum(0)", lambda a: a.sum(0)),
-        of("sum(-1)", lambda a: a.sum(-1)),
-        of("mean", lambda a: a.mean()),
+        of("sum", lambda a: a.sum(), free=True),
+        of("sum(0)", lambda a: a.sum(0), free=True),
+        of("sum(-1)", lambda a: a.sum(-1), free=True),
+        of("mean", lambda a: a.mean(), free=True),
         of("nansum", lambda a: a.nansum()),
         of("prod(-1)", lambda a: a.prod(-1)),
         of("norm", lambda a: a.norm()),
@@ -85,10 +85,13 @@ def _reductions(rows: int, columns: int) -> list[Operation]:
 def _moves(rows: int, columns: int) -> list[Operation]:
     size = (rows, columns)
     return [
-        Operation("clone", lambda d: [d.normal(*size)], lambda lib, a: a.clone()),
-        Operation("transpose", lambda d: [d.normal(*size)], lambda lib, a: a.t().contiguous()),
+        Operation("clone", lambda d: [d.normal(*size)], lambda lib, a: a.clone(), free=True),
+        Operation("transpose", lambda d: [d.normal(*size)], lambda lib, a: a.t().contiguous(), free=True),
         Operation(
-            "cat", lambda d: [d.normal(*size), d.normal(*size)], lambda lib, a, b: lib.root.cat([a, b])
+            "cat",
+            lambda d: [d.normal(*size), d.normal(*size)],
+            lambda lib, a, b: lib.root.cat([a, b]),
+            free=True,
         ),
         Operation("index rows", lambda d: [d.normal(*size), d.below(rows, rows)], lambda lib, a, i: a[i]),
         Operation("to float16", lambda d: [d.normal(*size)], lambda lib, a: a.half()),

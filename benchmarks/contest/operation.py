@@ -46,6 +46,8 @@ class Operation:
         ``call(library, *tensors)`` gives a tensor.
     saved : int
         How many arrays of the size of the result the backward has to read beside its gradient.
+    free : bool
+        The backward moves nothing: its gradients are views, or were made by the forward.
     flops : int
         Floating-point operations of a forward, where these and not the memory are the limit.
     """
@@ -55,6 +57,7 @@ class Operation:
     call: Callable[..., Any]
     saved: int = 0
     flops: int = 0
+    free: bool = False
 
     def least_bytes(self, arrays: Arrays, result_bytes: int) -> tuple[int, int]:
         """Return what a forward and a backward have to read and write at least.

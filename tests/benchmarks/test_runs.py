@@ -29,6 +29,7 @@ OPERATIONS = {
     **dict.fromkeys(("to float16", "to bfloat16", "rms_norm", "mse_loss"), ""),
     **dict.fromkeys(("batch_norm", "max_pool2d", "conv2d"), ""),
 }
+FREE = ("add", "sum", "sum(0)", "sum(-1)", "mean", "clone", "transpose", "cat")  # backwards without a limit
 PRODUCTS = ("8x4 and 4x8", "8x8 and 8x8", "2x8x32 and 2x32x8")
 DIRECTIONS = {"f": "forward", "b": "backward"}
 
@@ -43,7 +44,11 @@ def operations() -> dict[tuple[str, str], bool]:
             kernels |= {f"causal attention over {n}": "" for n in (4, 8)}
         for name, alone in kernels.items():
             what = [f"kernel {DIRECTIONS[letter]}" for letter in alone] + ["forward", "backward"]
-            names |= {(f"{prefix}{name}: {each}", "us"): not prefix for each in what}
+            free = name in FREE or name.startswith("cross_entropy")
+            names |= {
+                (f"{prefix}{name}: {each}", "us"): not prefix and not (free and each == "backward")
+                for each in what
+            }
     return names | {(f"AdamW, {what}", "us"): True for what in ("10M parameters", "200 of 64x64")}
 
 
