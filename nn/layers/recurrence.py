@@ -111,7 +111,7 @@ class Recurrence(Module):
         self, input: Tensor, states: States, weights: Weights, seen: Tensor | None, reverse: bool
     ) -> tuple[Tensor, ...]:
         """Return the outputs of one layer in one direction, and its last states."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not define _layer()")
 
     def _state_sizes(self) -> tuple[int, ...]:
         return (self._state_size,)

@@ -146,8 +146,6 @@ def test_transposed_is_the_adjoint(
     o = whole(options, ndim)
     terms = zip(shape[2:], out.shape[2:], kernel[2:], o["stride"], o["padding"], o["dilation"], strict=True)
     extra = tuple(n - ((m - 1) * s - 2 * p + d * (k - 1) + 1) for n, m, k, s, p, d in terms)
-    if any(e >= max(s, d) for e, s, d in zip(extra, o["stride"], o["dilation"], strict=True)):
-        pytest.skip("the convolution leaves out more of its input than output_padding can tell")
     back = TRANSPOSED[ndim](sw.tensor(y), sw.tensor(w), output_padding=extra, **options)
     assert back.shape == shape
     np.testing.assert_allclose((out.numpy() * y).sum(), (x * back.numpy()).sum(), rtol=1e-9, atol=1e-9)
