@@ -11,7 +11,7 @@ import numpy as np
 from shardwise.backend.array import DTypeLike
 from shardwise.backend.errors import DTypeError
 
-__all__ = ["as_dtype", "finfo", "iinfo", "is_float"]
+__all__ = ["as_dtype", "finfo", "iinfo", "is_float", "is_narrow"]
 
 _finfo: Callable[[np.dtype[Any]], np.finfo[Any]] = ml_dtypes.finfo  # knows NumPy's dtypes and bfloat16
 
@@ -43,6 +43,11 @@ def as_dtype(dtype: DTypeLike, name: str = "astype") -> np.dtype[Any]:
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Tell whether a dtype holds real floating-point numbers, bfloat16 included."""
     return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+
+
+def is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a dtype is a float of 16 bits: float16 or bfloat16."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"  # V: bfloat16
 
 
 def finfo(dtype: DTypeLike = np.float32) -> np.finfo[Any]:

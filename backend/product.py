@@ -11,6 +11,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError
+from shardwise.backend.kind import is_narrow
 from shardwise.backend.mkl import Mkl, load_mkl
 
 __all__ = ["VARIABLE", "chosen_mkl", "has_bfloat16", "matmul", "matmul_wide"]
@@ -36,7 +37,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     of one wider floating dtype where it is chosen, see `chosen_mkl`, and the product is large enough;
     everything else is NumPy's.
     """
-    if a.dtype.itemsize == 2 and a.dtype.kind in "fV" and b.dtype == a.dtype and out is None:
+    if is_narrow(a.dtype) and b.dtype == a.dtype and out is None:
         return matmul_wide(a, b) if type(a) is type(b) is np.ndarray else np.matmul(a, b)
     mkl = chosen_mkl()
     if mkl is None or type(a) is not np.ndarray or type(b) is not np.ndarray:
@@ -84,7 +85,7 @@ def matmul_wide(a: Array, b: Array) -> Array:
 
 
 def _widened(x: Array) -> Array:
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return x.astype(np.float32) if is_narrow(x.dtype) else x
 
 
 @functools.cache

@@ -14,6 +14,7 @@ import numpy as np
 
 from shardwise.backend.array import Array, Shape
 from shardwise.backend.kernels.scatter import scatter_rows
+from shardwise.backend.kind import is_narrow
 
 __all__ = ["added_at"]
 
@@ -37,7 +38,7 @@ def added_at(shape: Shape, index: tuple[object, ...], updates: Array) -> Array:
     IndexError, ValueError
         As NumPy does.
     """
-    if updates.dtype.itemsize == 2 and updates.dtype.kind in "fV":  # float16, bfloat16: sums in eight bits
+    if is_narrow(updates.dtype):  # sums in eight bits are worth nothing
         return added_at(shape, index, updates.astype(np.float32)).astype(updates.dtype)
     if any(isinstance(part, bool | np.bool_) or (_is_mask(part) and part.ndim == 0) for part in index):
         out = np.zeros(shape, updates.dtype)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend import kind
 from shardwise.backend.kernels.casting import cast
 from shardwise.backend.product import has_bfloat16
 from shardwise.tensor.function import Context, Function
@@ -21,7 +22,7 @@ __all__ = ["backward_wide", "forward_wide", "is_narrow"]
 def is_narrow(value: Any) -> bool:
     """Tell whether `value` is an array of float16 or bfloat16."""
     dtype = getattr(value, "dtype", None)
-    return dtype is not None and dtype.itemsize == 2 and dtype.kind in "fV"  # V: bfloat16
+    return dtype is not None and kind.is_narrow(dtype)
 
 
 def _widened(value: Any) -> Any:

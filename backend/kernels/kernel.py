@@ -18,13 +18,13 @@ from shardwise.backend.array import Array
 from shardwise.backend.cuda import is_cuda_array
 from shardwise.backend.kernels.on_device import DeviceVersion, device_of
 from shardwise.backend.kernels.unavailable import FusedUnavailableError, report
+from shardwise.backend.kind import is_narrow
 
 __all__ = ["FusedUnavailableError", "Kernel", "plain_formulas", "wants_plain_formulas"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NARROW = ("float16", "bfloat16")
 _FUSED_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _loading = threading.RLock()
 _plain_only: ContextVar[bool] = ContextVar("plain_only", default=False)
@@ -242,7 +242,7 @@ def _narrow_dtype(arrays: list[object]) -> np.dtype[np.generic] | None:
     for array in arrays:
         if not _is_plain_array(array):
             return None
-        if array.dtype.name in _NARROW:
+        if is_narrow(array.dtype):
             narrow = narrow or array.dtype
         elif array.dtype != np.float32:
             return None
@@ -250,7 +250,7 @@ def _narrow_dtype(arrays: list[object]) -> np.dtype[np.generic] | None:
 
 
 def _widened(value: object) -> object:
-    if _is_plain_array(value) and value.dtype.name in _NARROW:
+    if _is_plain_array(value) and is_narrow(value.dtype):
         return value.astype(np.float32)
     return value
 

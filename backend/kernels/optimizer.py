@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 
-import ml_dtypes
 import numpy as np
 
 from shardwise.backend.array import Array
@@ -14,6 +13,7 @@ from shardwise.backend.kernels import optimizer_formula as formulas
 from shardwise.backend.kernels.contiguous import contiguous
 from shardwise.backend.kernels.kernel import Kernel, wants_plain_formulas
 from shardwise.backend.kernels.on_device import DeviceVersion, device_of
+from shardwise.backend.kind import is_narrow
 
 __all__ = [
     "UPDATES", "Update", "adadelta", "adagrad", "adam", "adam_amsgrad", "adamax", "approach", "lamb", "lion",
@@ -25,7 +25,6 @@ Formula = Callable[..., tuple[Array, ...]]
 
 _FUSED = (np.dtype(np.float32), np.dtype(np.float64))
 _REAL = {np.dtype(kind): np.dtype(real) for kind, real in (("F", "f"), ("D", "d"), ("f", "f"), ("d", "d"))}
-_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _BLOCK = 1 << 15  # elements: what a formula makes on the way stays in the cache
 
 
@@ -192,7 +191,7 @@ def _flat(arrays: Sequence[Array]) -> list[Array] | None:
         return None
     param, grad, *state = arrays
     real = _REAL.get(param.dtype)
-    if real is None and device is not None and param.dtype in _NARROW:
+    if real is None and device is not None and is_narrow(param.dtype):
         real = param.dtype
     if real is None or any(array.dtype != param.dtype for array in state):
         return None
@@ -217,7 +216,7 @@ def _update_alone(formula: Formula, arrays: Sequence[Array], row: tuple[float, .
     if dtype.kind == "c":
         for parts in ([array.real for array in arrays], [array.imag for array in arrays]):
             _apply(formula, parts, row)
-    elif dtype in _NARROW:
+    elif is_narrow(dtype):
         wide = [array.astype(np.float32) for array in arrays]
         if all(type(array) is np.ndarray for array in wide):
             wide = [contiguous(array) for array in wide]

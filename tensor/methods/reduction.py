@@ -15,6 +15,7 @@ from shardwise.tensor.methods.arithmetic import Arithmetic
 from shardwise.tensor.methods.carrier import Carrier
 from shardwise.tensor.methods.numpy_name import numpy_names
 from shardwise.tensor.methods.result import Extremes, ValuesIndices
+from shardwise.tensor.narrow import is_narrow
 from shardwise.tensor.ops import arithmetic, choice, comparison, extreme, reduce
 
 __all__ = ["Reduction", "all_if_empty", "cast"]
@@ -66,7 +67,7 @@ class Reduction(Arithmetic):
     def nanmean(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the mean over `dim` of what is not NaN; NaN where all is."""
         x: Any = cast(self, dtype)
-        narrow = x.data.dtype.itemsize == 2 and x.data.dtype.kind in "fV"
+        narrow = is_narrow(x.data)
         wide = cast(x, np.float32) if narrow else x
         total = _without_nan(wide).sum(dim, keepdim)
         here = comparison.Equal.apply(wide, wide).sum(dim, keepdim)
