@@ -2,10 +2,12 @@
 #
 #   make train    train a byte-level GPT on two ranks        ARGS="--data PATH" RANKS=4
 #   make test     run all tests, multi-rank ones included    ARGS="tests/tensor -k matmul"
+#   make test-hosts  run jobs on hosts made of network namespaces; needs root and iproute2
 #   make check    what a change must pass: format, lint, types, tests
 #   make cuda     compile the CUDA kernels; needs no GPU
 #   make mkl      multiply by MKL, and check the products
 #   make gpu      check and time them on this machine's GPU  CUDA=13 for CuPy's build for CUDA 13
+#   make test-gpu run the tests that need a GPU, collectives between ranks that share it included
 #   make bench    run every benchmark and print one table    PEERS=1 brings what they compare with
 #   make docs     build the documentation into site/
 #   make clean    remove all that these made
@@ -25,17 +27,20 @@ VENV ?= .venv$(if $(filter mpich,$(MPI)),,-$(MPI))
 extra_mpi := $(if $(filter system,$(MPI)),,$(MPI))
 comma := ,
 
-.PHONY: help train test check lint cuda mkl gpu bench docs clean
+.PHONY: help train test test-hosts check lint cuda mkl gpu test-gpu bench docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '3,14s/^# \{0,1\}//p' Makefile
+	@sed -n '3,16s/^# \{0,1\}//p' Makefile
 
 train: $(VENV)/installed.run
 	$(VENV)/bin/shardwise run -n $(RANKS) examples/train_gpt.py $(ARGS)
 
 test: $(VENV)/installed.dev
 	$(VENV)/bin/python -m pytest $(ARGS)
+
+test-hosts: $(VENV)/installed.dev
+	$(VENV)/bin/python -m pytest $(if $(ARGS),$(ARGS),tests/hosts)
 
 check: lint test
 
@@ -45,7 +50,7 @@ lint: $(VENV)/installed.dev
 	$(VENV)/bin/mypy
 
 cuda: $(VENV)/installed.nvrtc
-	$(VENV)/bin/python -m pytest $(if $(ARGS),$(ARGS),tests/backend/kernels/test_cuda_sources.py tests/backend/test_cuda.py tests/backend/test_names.py)
+	$(VENV)/bin/python -m pytest $(if $(ARGS),$(ARGS),tests/backend/kernels/test_cuda_sources.py tests/backend/test_cuda.py tests/backend/test_double.py tests/backend/test_names.py)
 
 mkl: $(VENV)/installed.mkl
 	SHARDWISE_BLAS=mkl $(VENV)/bin/python -m pytest $(if $(ARGS),$(ARGS),tests/backend/test_product.py tests/tensor/test_matmul.py tests/nn/test_convolution.py)
@@ -53,6 +58,9 @@ mkl: $(VENV)/installed.mkl
 gpu: $(VENV)/installed.cuda$(CUDA)
 	$(VENV)/bin/python -m pytest tests/gpu
 	$(VENV)/bin/python benchmarks/gpu.py $(ARGS)
+
+test-gpu: $(VENV)/installed.cuda$(CUDA)
+	timeout 480 $(VENV)/bin/python -m pytest tests/gpu $(ARGS)
 
 bench: $(VENV)/installed.$(if $(PEERS),peers,run)
 	$(VENV)/bin/python benchmarks/table.py $(ARGS)

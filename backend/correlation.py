@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.convolution import add_windows_, take_windows_
-from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
+from shardwise.backend.kernels.window.convolution import add_windows_, take_windows_
+from shardwise.backend.kernels.window.depthwise import depthwise_forward, depthwise_input, depthwise_weight
+from shardwise.backend.kernels.window.direct import direct_forward, direct_weight, fits_direct
 from shardwise.backend.product import matmul
 from shardwise.backend.select import backend_of
 
@@ -51,6 +52,9 @@ def correlate(
     """
     if _is_depthwise(weight.shape[0], weight.shape[1], groups):
         return depthwise_forward(x, weight, size, stride, padding, dilation)
+    window = math.prod(weight.shape[1:])
+    if fits_direct(x, weight, weight.shape[0], window, size, stride, padding, dilation, groups):
+        return direct_forward(x, weight, size, padding)
     batch, outputs = x.shape[0], weight.shape[0]
     windows = _Windows(groups, x.shape[1:], weight.shape[2:], size, stride, padding, dilation)
     matrix = _matrix(weight, groups)
@@ -86,6 +90,12 @@ def correlate_input(
     """
     if _is_depthwise(weight.shape[0], weight.shape[1], groups):
         return depthwise_input(g, weight, groups, size, stride, padding, dilation)
+    kernel = weight.shape[2:]
+    behind = tuple([n - 1 - p for n, p in zip(kernel, padding, strict=True)])
+    window = weight.shape[0] * math.prod(kernel)
+    if fits_direct(g, weight, weight.shape[1], window, size, stride, behind, dilation, groups):
+        turned = np.swapaxes(np.flip(weight, axis=(2, 3)), 0, 1)
+        return direct_forward(g, turned, size, behind)
     channels = weight.shape[1] * groups
     windows = _Windows(groups, (channels, *size), weight.shape[2:], g.shape[2:], stride, padding, dilation)
     matrix = np.swapaxes(_matrix(weight, groups), 1, 2)
@@ -116,6 +126,9 @@ def correlate_weight(
     channels, outputs = x.shape[1], g.shape[1]
     if _is_depthwise(outputs, channels // groups, groups):
         return depthwise_weight(x, g, kernel, stride, padding, dilation)
+    window = channels * math.prod(kernel)
+    if fits_direct(x, g, outputs, window, g.shape[2:], stride, padding, dilation, groups):
+        return direct_weight(x, g, kernel, padding)
     windows = _Windows(groups, x.shape[1:], kernel, g.shape[2:], stride, padding, dilation)
     rows = channels // groups * math.prod(kernel)
     total = np.zeros_like(g, order="C", shape=(groups, outputs // groups, rows), dtype=np.result_type(x, g))
@@ -198,7 +211,8 @@ class _Windows:
             return max(batch, 1), length
         room = max(1, _BLOCK_BYTES[kind] // max(1, self._rows * like.dtype.itemsize))
         if room < places:
-            return 1, length if self._pointwise else max(1, room * length // places)
+            most = max(1, room * length // places)
+            return 1, length if self._pointwise else -(-length // -(-length // most))  # as good as even
         enough = -(-_COLUMNS // places) if kind == "cpu" else batch
         return max(1, min(batch, enough, room // places)), length
 

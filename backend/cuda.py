@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
@@ -19,7 +20,7 @@ __all__ = [
 _USE_CPU = "or use device 'cpu'"
 
 
-def is_cuda_array(array: object) -> bool:
+def is_cuda_array(array: object) -> TypeGuard[Array]:
     """Whether `array` is a CuPy array; nothing is imported, since one cannot exist before CuPy is."""
     cupy = sys.modules.get("cupy")
     return cupy is not None and isinstance(array, cupy.ndarray)

@@ -12,12 +12,13 @@
     ├── DeviceError (ValueError)             arrays on devices that cannot meet
     ├── AutogradError (RuntimeError)         a gradient that cannot be computed
     │   └── AnomalyError                     the first NaN, under anomaly mode
-    ├── ModuleError (ValueError)             a module, parameter or state_dict that does not fit
+    ├── ModuleError (ValueError, RuntimeError) a module, parameter or state_dict that does not fit
     ├── LayoutError (ValueError)             meshes, placements, layouts
     ├── CollectiveError (RuntimeError)       a collective that failed
     │   ├── CollectiveMismatchError          ranks disagree on what they run
     │   ├── CollectiveTimeoutError           a wait that ended without an answer
     │   └── WorldAbortedError                another rank failed, so this one was stopped
+    ├── ExpectationError (AssertionError)    what moved is not what a test expects
     └── LaunchError (RuntimeError)           a world that cannot be started
 
 Each also derives from the builtin in brackets, so ``except ValueError`` goes on working.
@@ -37,6 +38,7 @@ __all__ = [
     "DTypeError",
     "DataDependentShapeError",
     "DeviceError",
+    "ExpectationError",
     "IndexRangeError",
     "LaunchError",
     "LayoutError",
@@ -88,8 +90,8 @@ class AnomalyError(AutogradError):
     """The first NaN, named with its operation and source line (anomaly mode)."""
 
 
-class ModuleError(ShardwiseError, ValueError):
-    """A module, parameter or state dict that does not fit."""
+class ModuleError(ShardwiseError, ValueError, RuntimeError):
+    """A module, parameter or state dict that does not fit; a RuntimeError too, as PyTorch raises."""
 
 
 class LayoutError(ShardwiseError, ValueError):
@@ -110,6 +112,10 @@ class CollectiveTimeoutError(CollectiveError):
 
 class WorldAbortedError(CollectiveError):
     """Another rank failed, so this one was stopped."""
+
+
+class ExpectationError(ShardwiseError, AssertionError):
+    """What a block of code moved is not what `expect` was told."""
 
 
 class LaunchError(ShardwiseError, RuntimeError):

@@ -108,7 +108,7 @@ class Mkl:
         Returns
         -------
         bool
-            False, and nothing done, if memory is laid out as BLAS cannot take it.
+            False, and nothing done, if memory is laid out as MKL cannot take it.
         """
         left, right, place = layout_of(a), layout_of(b), layout_of(out)
         if left is None or right is None or place is None or place[0] != _PLAIN:
@@ -118,6 +118,10 @@ class Mkl:
         order_a, leading_a, batch_a = left
         order_b, leading_b, batch_b = right
         _, leading, batch = place
+        if out.ndim == 3 and out.shape[0] == 1:
+            batch = leading * m  # what the strides say of a dim of one means nothing
+        elif out.ndim == 3 and batch < leading * m:
+            return False  # rows of one matrix between those of another: MKL refuses to write that
         at_a, at_b, at = a.ctypes.data, b.ctypes.data, out.ctypes.data
         if a.ndim == 2:
             self._single[a.dtype](

@@ -94,8 +94,8 @@ def _random_words(like: Array | None, count: int, seed: int, stream: int, start:
 
 random_words = Kernel(
     _random_words,
-    "shardwise.backend.kernels.random_cpu:random_words",
+    "shardwise.backend.kernels.random.random_cpu:random_words",
     arrays=1,
-    cuda="shardwise.backend.kernels.random_cuda:random_words",
+    cuda="shardwise.backend.kernels.random.random_cuda:random_words",
     like=True,
 )

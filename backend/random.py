@@ -38,8 +38,8 @@ from shardwise.backend.quantile import normal_from_doublewords, normal_from_word
 
 __all__ = ["bernoulli", "bernoulli_threshold", "integers", "normal", "permutation", "uniform"]
 
-_FUSED = "shardwise.backend.kernels.random_cpu"
-_CUDA = "shardwise.backend.kernels.random_cuda"
+_FUSED = "shardwise.backend.kernels.random.random_cpu"
+_CUDA = "shardwise.backend.kernels.random.random_cuda"
 _MANTISSA = {"float16": 11, "bfloat16": 8}
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeGuard
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.scatter import scatter_rows
+from shardwise.backend.kernels.place.scatter import scatter_rows
 from shardwise.backend.kind import is_narrow
 
 __all__ = ["added_at"]

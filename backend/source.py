@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
+from types import CodeType
+from typing import TypeAlias
 
-__all__ = ["source_line"]
+__all__ = ["Place", "is_inside", "source_line", "source_place", "spell_place"]
+
+Place: TypeAlias = tuple[CodeType, int]
+"""A line of code that runs: cheap to take, to be spelled by `spell_place` if anybody asks."""
 
 # Files of the package, whether reached through the links of src/ or at the top of the repository.
 _INSIDE = tuple(
@@ -29,10 +35,32 @@ def source_line(depth: int = 1) -> str:
     depth : int
         Frames to skip at the least.
     """
+    return spell_place(source_place(depth + 1))
+
+
+def source_place(depth: int = 1) -> Place:
+    """Return the line of the innermost caller outside the package.
+
+    Parameters
+    ----------
+    depth : int
+        Frames to skip at the least.
+    """
     frame = sys._getframe(depth)
-    while frame.f_back is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_INSIDE) or name.startswith(_OUTSIDE):
-            break
+    code = frame.f_code
+    while is_inside(code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        code = frame.f_code
+    return code, frame.f_lineno
+
+
+@cache
+def is_inside(name: str) -> bool:
+    """Say whether a file belongs to the package."""
+    return name.startswith(_INSIDE) and not name.startswith(_OUTSIDE)
+
+
+def spell_place(place: Place) -> str:
+    """Write a place as ``"path:line"``."""
+    code, line = place
+    return f"{code.co_filename}:{line}"

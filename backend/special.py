@@ -22,7 +22,7 @@ from shardwise.backend.bessel import i0_float64, i0e_float64, i1_float64, i1e_fl
 from shardwise.backend.error_function import erf_float64, erfc_float64, erfinv_float64
 from shardwise.backend.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.gamma import digamma_float64, lgamma_float64, polygamma_float64
-from shardwise.backend.kernels.top import top_indices_of
+from shardwise.backend.kernels.reduction.top import top_indices_of
 from shardwise.backend.scatter import added_at
 
 __all__ = [

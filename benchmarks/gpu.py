@@ -23,24 +23,26 @@ import shardwise as sw
 from shardwise import optim
 from shardwise.backend import get_backend, normal
 from shardwise.backend.cuda import CudaBackend
-from shardwise.backend.kernels import activation, choice, convolution, gate, rectifier, regression, smooth
-from shardwise.backend.kernels.attention import attention_backward, attention_forward
-from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
-from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
-from shardwise.backend.kernels.embedding import embedding_backward
-from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
-from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
-from shardwise.backend.kernels.optimizer import Update, adam, lamb, sgd
-from shardwise.backend.kernels.pooling import maximum_forward
-from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
-from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
-from shardwise.backend.kernels.scan import running_sum
-from shardwise.backend.kernels.softmax import (
+from shardwise.backend.kernels.activation import activation, gate, rectifier, smooth
+from shardwise.backend.kernels.attention.attention import attention_backward, attention_forward
+from shardwise.backend.kernels.channel.batch_norm import batch_norm_backward, batch_norm_forward
+from shardwise.backend.kernels.optimizer.optimizer import Update, adam, lamb, sgd
+from shardwise.backend.kernels.place.embedding import embedding_backward
+from shardwise.backend.kernels.pointwise import choice, regression
+from shardwise.backend.kernels.random.dropout import dropout_backward, dropout_forward
+from shardwise.backend.kernels.reduction.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.reduction.scan import running_sum
+from shardwise.backend.kernels.row.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.row.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.row.rms_norm import rms_norm_backward, rms_norm_forward
+from shardwise.backend.kernels.row.softmax import (
     log_softmax_backward,
     log_softmax_forward,
     softmax_backward,
     softmax_forward,
 )
+from shardwise.backend.kernels.window import convolution
+from shardwise.backend.kernels.window.pooling import maximum_forward
 
 ROWS, COLUMNS = 16384, 4096  # of float32: 256 MiB an array, several times any cache
 TINY_ROWS, TINY_COLUMNS = 64, 128

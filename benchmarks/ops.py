@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 import time
 from argparse import Namespace
@@ -88,8 +89,10 @@ def thunks_of(operation: Operation, libraries: Mapping[str, Library]) -> Iterato
     arrays = operation.inputs(Draw())
     pairs = {side: both_directions(operation, library, arrays) for side, library in libraries.items()}
     there, back = operation.least_bytes(arrays, pairs["ours"].result_bytes)
-    family = operation.name.partition(" of ")[0]
-    for direction, bytes_ in (("forward", there), ("backward", back)):
+    family = re.split(" of | over ", operation.name)[0]
+    # Alone, a backward whose gradient the forward would have made reads what that reads.
+    alone = there + back if operation.free else back
+    for direction, bytes_ in (("forward", there), ("backward", alone)):
         if (family, direction) in OURS:
             makers = {side: library.kernels[family, direction] for side, library in libraries.items()}
             yield f"kernel {direction}", {side: make(*arrays) for side, make in makers.items()}, bytes_

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
+from shardwise.collectives.ledger import Record
 from shardwise.collectives.pending import Pending
 
-__all__ = ["Entry", "Lane"]
+__all__ = ["Entry", "Lane", "Overdue"]
+
+Overdue: TypeAlias = Callable[[Record, float, bool], str]
 
 
 class Entry(Protocol):
@@ -38,6 +42,8 @@ class Lane:
     ----------
     lock : threading.Lock, optional
         Shared by the lanes of a transport that takes one thread at a time.
+    overdue : callable, optional
+        Says why an operation does not end, from (record, seconds waited, whether the user asked for these).
 
     Attributes
     ----------
@@ -45,16 +51,55 @@ class Lane:
         Whether some thread waits in `pause` and `advance` by turns, so that the background one need not.
     """
 
-    __slots__ = ("_lock", "_queue", "_unissued", "attended")
+    __slots__ = ("_lock", "_queue", "_unissued", "attended", "overdue")
 
-    def __init__(self, lock: threading.Lock | None = None) -> None:
+    def __init__(self, lock: threading.Lock | None = None, overdue: Overdue | None = None) -> None:
         self._lock = lock or threading.Lock()
         self._queue: deque[Entry] = deque()
         self._unissued = 0  # entries at the end of the queue that were not issued yet
         self.attended = False
+        self.overdue = overdue
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    @property
+    def open(self) -> bool:
+        """Whether something in it may yet be issued, or may issue something."""
+        if self._unissued:
+            return True
+        with self._lock:
+            return any(entry.pending is not None and entry.pending.open for entry in self._queue)
+
+    def head(self) -> Entry | None:
+        """Give what is first in the lane, if anything is."""
+        try:
+            return self._queue[0]
+        except IndexError:
+            return None
+
+    def enter(self) -> bool:
+        """Take the lane for an operation that needs no entry, if nothing is in it; then `leave` it.
+
+        Returns
+        -------
+        bool
+            False where something is in the lane, or another thread is at it.
+        """
+        if self._queue or not self._lock.acquire(False):
+            return False
+        if self._queue:
+            self._lock.release()
+            return False
+        return True
+
+    def adopt(self, entry: Entry) -> None:
+        """Put an entry that was issued already into the lane that this thread has entered."""
+        self._queue.append(entry)
+
+    def leave(self) -> None:
+        """Give back what `enter` has taken."""
+        self._lock.release()
 
     def submit(self, entry: Entry) -> None:
         """Put `entry` at the end, and issue it now unless the one before may still issue something."""

@@ -1,23 +1,25 @@
-"""The ledger: one record for whatever moves between ranks, and `explain` to read a stretch of it."""
+"""The ledger: one record for whatever moves between ranks. `explain` reads a stretch of it."""
 
 from __future__ import annotations
 
+import math
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from shardwise.backend.source import Place, spell_place
 from shardwise.collectives.table import COLLECTIVES
 
-__all__ = ["Explanation", "Ledger", "Record", "implicit", "is_implicit"]
+__all__ = ["Ledger", "Record", "implicit", "is_implicit"]
 
 _RING = 1000  # records that a world keeps when nobody is listening
+_RUNNING = float("nan")
 
 _implicit: ContextVar[bool] = ContextVar("shardwise_implicit", default=False)
 is_implicit = _implicit.get
@@ -49,30 +51,17 @@ class Record:
     dtype : numpy.dtype
     shape : tuple of int
         Of this rank's input (`broadcast`, `recv` and `scatter`: of the buffer that is filled).
-    nbytes : int
-        Bytes of an array of that shape and dtype.
-    source : str
-        ``"path:line"`` of the caller outside the package.
     implicit : bool
         Whether nobody asked for it by name (a layout conversion, a gradient bucket).
+    how : str, int or None
+        The reduction, or the global rank that is special: the source, the destination.
     start, end : float
         Seconds, by ``time.perf_counter``; `end` is NaN while the operation runs.
     """
 
-    __slots__ = (
-        "dtype",
-        "end",
-        "group",
-        "implicit",
-        "nbytes",
-        "op",
-        "seq",
-        "shape",
-        "size",
-        "source",
-        "start",
-    )
+    __slots__ = ("_place", "dtype", "end", "group", "how", "implicit", "op", "seq", "shape", "size", "start")
 
+    # Written before each operation: as few steps as possible, and whatever can be found out later is.
     def __init__(
         self,
         op: str,
@@ -81,8 +70,9 @@ class Record:
         size: int,
         dtype: np.dtype[Any],
         shape: tuple[int, ...],
-        nbytes: int,
         implicit: bool = False,
+        how: str | int | None = None,
+        place: Place | str = "",
     ) -> None:
         self.op = op
         self.seq = seq
@@ -90,11 +80,26 @@ class Record:
         self.size = size
         self.dtype = dtype
         self.shape = shape
-        self.nbytes = nbytes
-        self.source = ""  # to be filled in by who writes it
         self.implicit = implicit
-        self.start = time.perf_counter()
-        self.end = float("nan")
+        self.how = how
+        self._place = place
+        self.end = _RUNNING
+        self.start = perf_counter()
+
+    @property
+    def source(self) -> str:
+        """``"path:line"`` of the caller outside the package; empty where nobody said."""
+        return self._place if isinstance(self._place, str) else spell_place(self._place)
+
+    @property
+    def where(self) -> str:
+        """Which operation it is, and the line that called it; for messages."""
+        return f"{self.op} #{self.seq} of {self.group}, called at {self.source}"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of an array of that shape and dtype."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def bytes(self) -> int:
@@ -141,72 +146,3 @@ class Ledger:
         """Undo `listen`."""
         with self._lock:
             self._listeners = tuple(each for each in self._listeners if each is not records)
-
-
-class Explanation:
-    """What moved between entering and leaving the block of `explain`.
-
-    Attributes
-    ----------
-    records : list of Record
-        In the order of issue.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self.records: list[Record] = []
-
-    def __enter__(self) -> Explanation:
-        self._ledger.listen(self.records)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ledger.ignore(self.records)
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.records)
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def total_bytes(self) -> int:
-        """Sum the bytes that this rank must send at least."""
-        return sum(record.bytes for record in self.records)
-
-    def table(self) -> str:
-        """Draw the records as text, those of one line, op, group and size together.
-
-        Returns
-        -------
-        str
-            A heading, one line per kind of operation in order of first issue, and a line of totals.
-        """
-        rows: dict[tuple[str, str, str, str, bool], list[Record]] = {}
-        for record in self.records:
-            what = f"{record.dtype}{list(record.shape)}"
-            rows.setdefault((record.op, what, record.group, record.source, record.implicit), []).append(
-                record
-            )
-        lines = [("times", "op", "array", "bytes", "group", "ms", "asked", "line")]
-        for (op, what, group, source, implicit), records in rows.items():
-            seconds = sum(record.seconds for record in records)
-            lines.append(
-                (
-                    str(len(records)),
-                    op,
-                    what,
-                    str(sum(record.bytes for record in records)),
-                    group,
-                    f"{1e3 * seconds:.3f}",
-                    "implicit" if implicit else "by name",
-                    source,
-                )
-            )
-        lines.append((str(len(self.records)), "total", "", str(self.total_bytes()), "", "", "", ""))
-        widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        )

@@ -18,6 +18,7 @@ __all__ = ["Progress"]
 _SHORTEST = 50e-6
 _LONGEST = 1e-3
 _GROWTH = 1.3
+_IDLE = 10.0  # seconds without a lane after which the thread ends
 
 
 class Progress:
@@ -30,7 +31,7 @@ class Progress:
         self._thread: threading.Thread | None = None
 
     def watch(self, lane: Lane) -> None:
-        """Advance `lane` until it is empty. The first call starts the thread."""
+        """Advance `lane` until it is empty. The thread starts when it is needed."""
         with self._changed:
             if self._closed:
                 return
@@ -40,13 +41,25 @@ class Progress:
                 self._thread.start()
             self._changed.notify()
 
+    def lanes(self) -> list[Lane]:
+        """Give the lanes that are being advanced."""
+        with self._changed:
+            return list(self._lanes)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        with self._changed:
+            return not any(len(lane) for lane in self._lanes)
+
     def close(self) -> None:
         """Stop the thread, whatever is under way."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        if self._thread is not None:
-            self._thread.join()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def _run(self) -> None:
         nap = _SHORTEST
@@ -54,7 +67,9 @@ class Progress:
             with self._changed:
                 self._lanes = {lane for lane in self._lanes if len(lane)}
                 while not self._lanes and not self._closed:
-                    self._changed.wait()
+                    if not self._changed.wait(_IDLE) and not self._lanes:
+                        self._thread = None  # the next call of watch starts another one
+                        return
                     nap = _SHORTEST
                 if self._closed:
                     return

@@ -9,9 +9,9 @@ from shardwise.backend.errors import CollectiveError
 
 __all__ = ["Kind", "user_tag", "wire_tag"]
 
-Kind: TypeAlias = Literal["array", "object", "gradient"]
+Kind: TypeAlias = Literal["array", "object", "gradient", "barrier"]
 
-_KINDS = {"array": 0, "object": 1, "gradient": 2}
+_KINDS = {"array": 0, "object": 1, "gradient": 2, "barrier": 3}
 _PLACES = 4  # for the kind, below the tag
 _TAGS = 1 << 20  # MPIs carry 29 bits and more
 
@@ -22,11 +22,18 @@ def wire_tag(tag: int, kind: Kind, op: str, rank: int) -> int:
     Raises
     ------
     CollectiveError
-        If the tag is out of range.
+        If the tag is no number, or out of range.
     """
-    if not 0 <= operator.index(tag) < _TAGS:
+    try:
+        number = operator.index(tag)
+    except TypeError:
+        raise CollectiveError(
+            f"{op} on rank {rank}: tag is {type(tag).__name__}, wanted a number. Messages take no group, as "
+            f"they do in PyTorch: ranks are those of the world, and tag comes in its place."
+        ) from None
+    if not 0 <= number < _TAGS:
         raise CollectiveError(f"{op} on rank {rank}: tag={tag}; choose one from 0 to {_TAGS - 1}.")
-    return _PLACES * operator.index(tag) + _KINDS[kind]
+    return _PLACES * number + _KINDS[kind]
 
 
 def user_tag(wire: int) -> int:

@@ -10,8 +10,9 @@ from shardwise.backend.errors import CollectiveError, CollectiveTimeoutError, Sh
 from shardwise.collectives.lane import Lane
 from shardwise.collectives.ledger import Record
 from shardwise.collectives.pending import Pending
+from shardwise.collectives.timeout import Timeout, seconds
 
-__all__ = ["Work"]
+__all__ = ["Ended", "Work"]
 
 T = TypeVar("T")
 
@@ -39,6 +40,7 @@ class Work(Generic[T]):
     """
 
     __slots__ = (
+        "__weakref__",
         "_done",
         "_error",
         "_finish",
@@ -59,31 +61,36 @@ class Work(Generic[T]):
         record: Record,
         rank: int,
         timeout: float,
-        start: Callable[[], Pending],
+        start: Callable[[], Pending] | None,
         finish: Callable[[], T],
+        pending: Pending | None = None,
     ) -> None:
         self.record = record
         self.rank = rank
         self.timeout = timeout
-        self.pending: Pending | None = None
+        self.pending = pending
         self._lane = lane
-        self._start: Callable[[], Pending] | None = start
+        self._start = start
         self._finish: Callable[[], T] | None = finish
         self._done = False
         self._error: Exception | None = None
 
     def is_completed(self) -> bool:
         """Say whether the operation has ended, well or not, without waiting."""
+        return self.is_settled()
+
+    def is_settled(self) -> bool:
+        """Say whether `wait` would return at once, without waiting; a device may still have to do it."""
         if not self._done:
             self._lane.advance()
         return self._done
 
-    def wait(self, timeout: float | None = None) -> T:
+    def wait(self, timeout: Timeout | None = None) -> T:
         """Wait for the end of the operation and return its result, each time the same.
 
         Parameters
         ----------
-        timeout : float, optional
+        timeout : float or timedelta, optional
             Seconds to wait; by default the time-out of the group. After a time-out the operation is still
             pending, since other ranks may have taken part in it already; it may be waited for again.
 
@@ -103,10 +110,14 @@ class Work(Generic[T]):
         if not self._done:
             self._lane.advance()
             if not self._done:
-                self._attend(self.timeout if timeout is None else timeout)
+                self._attend(timeout)
         if self._error is not None:
             raise self._failure(self._error)
         return self._result
+
+    def pause(self, waited: float, expected: float) -> None:
+        """Do nothing for a moment that suits a rank which waits for this operation; see `Pending`."""
+        self._lane.pause(waited, expected)
 
     def issue(self) -> None:
         """Begin the operation; its lane calls this, once."""
@@ -131,6 +142,10 @@ class Work(Generic[T]):
         self._end(None)
         return True
 
+    def fail(self, error: Exception) -> None:
+        """End the operation with what `wait` is to raise."""
+        self._end(error)
+
     def _end(self, error: Exception | None) -> None:
         self.record.end = perf_counter()
         self._error = error
@@ -140,16 +155,15 @@ class Work(Generic[T]):
     def _failure(self, error: Exception) -> Exception:
         """Give an error of ours, made once, that says which operation failed."""
         if not isinstance(error, ShardwiseError):
-            record = self.record
             failure = CollectiveError(
-                f"rank {self.rank}: {record.op} #{record.seq} of {record.group}, called at {record.source}, "
-                f"failed with {type(error).__name__}: {error}"
+                f"rank {self.rank}: {self.record.where}, failed with {type(error).__name__}: {error}"
             )
             failure.__cause__ = error
             self._error = error = failure
         return error
 
-    def _attend(self, timeout: float) -> None:
+    def _attend(self, asked: Timeout | None) -> None:
+        timeout = self.timeout if asked is None else seconds(asked)
         lane = self._lane
         expected = _LATENCY + _PER_BYTE * self.record.nbytes * self.record.size
         began = perf_counter()
@@ -162,18 +176,18 @@ class Work(Generic[T]):
                         return
                 waited = perf_counter() - began
                 if waited >= timeout:
-                    raise CollectiveTimeoutError(self._overdue(timeout))
+                    raise CollectiveTimeoutError(self._overdue(timeout, asked is not None))
                 try:
                     lane.pause(waited, expected)
                 except CollectiveError as error:  # somebody is gone; say what waits for them, and where
-                    record = self.record
-                    where = f"{record.op} #{record.seq} of {record.group}, called at {record.source}"
-                    raise type(error)(f"{error} ({where})") from None
+                    raise type(error)(f"{error} ({self.record.where})") from None
         finally:
             lane.attended = False
 
-    def _overdue(self, timeout: float) -> str:
-        record = self.record
+    def _overdue(self, timeout: float, asked: bool) -> str:
+        record, why = self.record, self._lane.overdue
+        if why is not None:
+            return why(record, timeout, asked)
         return (
             f"rank {self.rank}: {record.op} #{record.seq} of {record.group} did not end within {timeout:g} s "
             f"({record.dtype}{list(record.shape)}, called at {record.source}): not all ranks have come. "
@@ -184,3 +198,16 @@ class Work(Generic[T]):
     def __repr__(self) -> str:
         state = "failed" if self._error is not None else "done" if self._done else "pending"
         return f"Work({self.record.op} #{self.record.seq} of {self.record.group}, {state})"
+
+
+class Ended(Work[T]):
+    """The handle on an operation that had ended well before anybody could wait for it."""
+
+    __slots__ = ()
+
+    def __init__(self, record: Record, rank: int, result: T) -> None:
+        self.record = record
+        self.rank = rank
+        self._result = result
+        self._done = True
+        self._error = None

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 import shardwise as sw
 from shardwise import nn, optim
+from shardwise.collectives import local_device
 from shardwise.launch import on_terminal
 from shardwise.nn import functional as F
 from shardwise.parallel import DistributedDataParallel, local_rows
@@ -50,10 +51,10 @@ class GPT(nn.Module):
 
     def forward(self, index: sw.Tensor, target: sw.Tensor | None = None) -> sw.Tensor:
         rows, length = index.shape
-        past = sw.cat([sw.zeros(rows, 3, dtype=np.int64), index], dim=1)
+        past = sw.cat([sw.zeros(rows, 3, dtype=np.int64), index], dim=1).to(self.norm.weight.device)
         x = self.place.weight[:length] + sum(e(past[:, k : k + length]) for k, e in enumerate(self.recent))
-        logits = self.head(self.norm(self.blocks(self.dropout(x))))
-        return logits if target is None else F.cross_entropy(logits.view(-1, 256), target.view(-1))
+        out = self.head(self.norm(self.blocks(self.dropout(x))))
+        return out if target is None else F.cross_entropy(out.view(-1, 256), target.view(-1).to(out.device))
 
 
 def read(path: Path, cap: int = 8 * 2**20) -> tuple[np.ndarray, np.ndarray, str]:
@@ -94,7 +95,7 @@ def evaluate(model: nn.Module, data: np.ndarray, context: int) -> float:
 @sw.no_grad()
 def sample(model: GPT, text: list[int], n: int, temperature: float = 0.7) -> str:
     for u in sw.rand(n).tolist():
-        p = (model(sw.tensor([text[-model.context :]]))[0, -1] / temperature).softmax().numpy()
+        p = (model(sw.tensor([text[-model.context :]]))[0, -1] / temperature).softmax().cpu().numpy()
         text.append(int(np.searchsorted(np.cumsum(p), u * p.sum()).clip(0, 255)))
     return bytes(text).decode(errors="replace")
 
@@ -103,7 +104,7 @@ def main(argv: list[str] | None = None) -> float:
     parser = argparse.ArgumentParser(description=__doc__)
     numbers = {"layers": 4, "dim": 128, "heads": 4, "context": 128, "batch": 16, "steps": 1500, "warmup": 50,
                "seed": 0, "sample": 400, "lr": 3e-3, "dropout": 0.0, "seconds": 130.0}  # fmt: skip
-    for name, value in ({"data": STDLIB, "save": Path("gpt.safetensors")} | numbers).items():
+    for name, value in ({"data": STDLIB, "save": Path("gpt.safetensors"), "device": "cpu"} | numbers).items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
     args = parser.parse_args(argv)
     say = functools.partial(print, flush=True) if sw.rank() == 0 else (lambda *_, **__: None)
@@ -112,7 +113,7 @@ def main(argv: list[str] | None = None) -> float:
         parser.error(f"--data {args.data} has too little text for --context {args.context}")
     say(f"{len(train):,} bytes to train on, {len(valid):,} to validate, sha256 {digest}")
     sw.manual_seed(args.seed)
-    model = GPT(args.layers, args.dim, args.heads, args.context, args.dropout)
+    model = GPT(args.layers, args.dim, args.heads, args.context, args.dropout).to(local_device(args.device))
     ddp = DistributedDataParallel(model)
     say(f"{sum(p.data.size for p in model.parameters()):,} parameters on {sw.world_size()} ranks")
     opt = optim.AdamW(model.parameters(), lr=args.lr, betas=(0.9, 0.95), weight_decay=0.1)
@@ -138,10 +139,9 @@ def main(argv: list[str] | None = None) -> float:
     bar.close()
     loss = evaluate(model.eval(), valid, args.context)
     if sw.rank() == 0:
-        save_file({name: t.numpy() for name, t in model.state_dict().items()}, args.save)
-        say(
-            "---", sample(model, list(b"def "), args.sample), "---", f"weights saved to {args.save}", sep="\n"
-        )
+        save_file({name: t.cpu().numpy() for name, t in model.state_dict().items()}, args.save)
+        text = sample(model, list(b"def "), args.sample)
+        say("---", text, "---", f"weights saved to {args.save}", sep="\n")
     say(f"validation loss {loss:.4f} nats per byte after {time.perf_counter() - start:.0f} s")
     return loss
 

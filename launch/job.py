@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from shardwise.launch.failure import SPEAKER, Verdict, judge, rank_list
+from shardwise.collectives.rank_list import rank_list
+from shardwise.launch.failure import SPEAKER, Verdict, blamed_rank, is_by_mpi, judge
 from shardwise.launch.link import fold_stacks
 from shardwise.launch.output import Screen
 from shardwise.launch.plan import Plan
@@ -20,6 +21,7 @@ from shardwise.launch.switchboard import Switchboard
 __all__ = ["TIMED_OUT", "Job"]
 
 _TICK = 0.1
+_START_SECONDS = 60.0
 _SETTLE = 0.5
 """Seconds to wait after the first failure for ranks that fail alike."""
 _FAILED_GRACE = 2.0
@@ -75,7 +77,7 @@ class Job:
         self._grace = grace
         self._direct = direct
         self._orders: deque[int] = deque()
-        self._board = Switchboard(plan.size, screen, log_dir, direct=direct, reads_input=reads_input)
+        self._board = Switchboard(plan.reach, screen, log_dir, direct=direct, reads_input=reads_input)
 
     def order(self, number: int) -> None:
         """Take a signal that the launcher got; safe to call from a signal handler."""
@@ -102,7 +104,7 @@ class Job:
                 self._end(process)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        environment = {**self._environ, **self._plan.environment, "SHARDWISE_CONTROL": self._board.address}
+        environment = {**self._environ, **self._plan.environment, **self._board.handed}
         process = subprocess.Popen(
             self._plan.argv,
             env=environment,
@@ -120,6 +122,7 @@ class Job:
         """Look on until the end is certain, bring it about if need be, and judge it."""
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
         settled: float | None = None
+        patience: float | None = time.monotonic() + _START_SECONDS
         while not self._all_ended():
             self._board.step(_TICK)
             now = time.monotonic()
@@ -135,16 +138,30 @@ class Job:
                 settled = now + _SETTLE
             if settled is not None and now > settled:
                 break
+            if patience is not None and now > patience:
+                patience = None
+                self._tell_who_is_late()
             if deadline is not None and now > deadline:
                 return self._timed_out()
             if process.poll() is not None and not self._board.step(_SETTLE):
                 break  # and nothing more is on its way
         return self._finished(process)
 
+    def _tell_who_is_late(self) -> None:
+        """Name the ranks that have not started: those that have wait for them, without a word."""
+        absent = set(range(self._plan.size)) - set(self._board.links)
+        if absent:
+            self._screen.say(
+                f"{SPEAKER}: {rank_list(absent)} of {self._plan.size} did not start within "
+                f"{_START_SECONDS:g} s; still waiting (--timeout SECONDS would end that)"
+            )
+
     def _finished(self, process: subprocess.Popen[bytes]) -> Verdict:
         """The job has ended by itself, or a rank has failed and the others must follow."""
         endings = [link.ending for link in self._board.links.values() if link.ending is not None]
-        verdict = judge(endings, self._plan.size, len(self._running()))
+        others = set(self._running()) - {ending.rank for ending in endings}
+        hosts = {rank: link.host.partition("/")[0] for rank, link in self._board.links.items()}
+        verdict = judge(endings, self._plan.size, len(others), hosts)
         if endings:
             self._stop_ranks(signal.SIGTERM, min(self._grace, _FAILED_GRACE))
         self._leave(process)
@@ -153,10 +170,17 @@ class Job:
         else:
             explained = verdict.root.kind != "lost" or process.poll() in _KILLED
         early = sorted(rank for rank, link in self._board.links.items() if link.ended and link.ending is None)
-        left = verdict.root is not None and verdict.root.kind == "lost" and bool(early)
+        left = verdict.root is not None and (
+            (bool(early) and is_by_mpi(verdict.root)) or blamed_rank(verdict.root) in early
+        )
         if not explained:
             verdict = self._unexplained(process)
-        if left:  # os._exit(0) leaves MPI without a word, and MPI ends the others for it
+        if verdict.root is not None and verdict.root.kind in ("signal", "exit", "lost"):
+            unseen = self._board.unseen(verdict.root.rank)
+            if unseen:
+                line = f"{SPEAKER}: the last that rank {verdict.root.rank} wrote to stderr:"
+                verdict = replace(verdict, lines=[*verdict.lines, line, unseen])
+        if left:  # os._exit(0) leaves without a word, and MPI or the others' waits end for it
             line = f"{SPEAKER}: {rank_list(early)} had ended before, with exit code 0; by os._exit()?"
             verdict = replace(verdict, lines=[*verdict.lines, line])
         return verdict
@@ -181,7 +205,7 @@ class Job:
         if absent:
             line += f"; never started: {rank_list(absent)}"
         self._stop_ranks(signal.SIGTERM, min(self._grace, _FAILED_GRACE))
-        return Verdict(TIMED_OUT, [line, stacks] if stacks else [line])
+        return Verdict(TIMED_OUT, [line, stacks] if stacks else [line], timed_out=True)
 
     def _unexplained(self, process: subprocess.Popen[bytes]) -> Verdict:
         """A job that failed without any rank saying so: MPI could not start it, or aborted it."""
@@ -194,7 +218,8 @@ class Job:
         else:
             line = f"{SPEAKER}: the job was aborted by MPI (exit code {code})"
         said = self._board.said.decode(errors="replace").strip()
-        return Verdict(code, [f"{line}; {self._plan.argv[0]} said:", said] if said and not told else [line])
+        lines = [f"{line}; {self._plan.argv[0]} said:", said] if said and not told else [line]
+        return Verdict(code, lines, started=not absent)
 
     def _running(self) -> list[int]:
         return sorted(rank for rank, link in self._board.links.items() if not link.ended)

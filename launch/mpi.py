@@ -18,7 +18,14 @@ from typing import Literal
 
 from shardwise.backend.errors import LaunchError
 
-__all__ = ["Flavour", "MpiInstallation", "find_mpi", "flavour_of_library", "flavour_of_mpiexec"]
+__all__ = [
+    "Flavour",
+    "MpiInstallation",
+    "find_library",
+    "find_mpi",
+    "flavour_of_library",
+    "flavour_of_mpiexec",
+]
 
 Flavour = Literal["mpich", "openmpi", "intel"]
 
@@ -112,6 +119,18 @@ def find_mpi(mpiexec: str | None = None) -> MpiInstallation:
         f"{Path(sys.prefix) / 'bin'} or on PATH.{seen} Install the whole of one MPI: {INSTALL}; "
         "or name the right one with --mpiexec PATH."
     )
+
+
+def find_library() -> tuple[str, Flavour | None]:
+    """Say which MPI library mpi4py loads, in its own words, and its make; None if it is not one of ours.
+
+    Raises
+    ------
+    LaunchError
+        If mpi4py or an MPI library is missing.
+    """
+    version, _ = _probe_library()
+    return version, flavour_of_library(version)
 
 
 def flavour_of_library(version: str) -> Flavour | None:

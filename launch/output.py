@@ -17,6 +17,8 @@ _COLOURS = ("36", "33", "32", "35", "34", "31", "96", "93", "92", "95", "94", "9
 _ERASE_LINE = b"\r\x1b[K"
 # A rank that never ends its line must not fill the memory.
 _LONGEST_LINE = 1 << 20
+_KEPT = 1 << 13
+"""Bytes that are kept of what is not shown, for the case that it turns out to matter."""
 
 
 class ByteSink(Protocol):
@@ -55,6 +57,8 @@ class Screen:
         Which of the two are terminals. If both are, they are taken to be the same one.
     prefixed : bool
         Whether lines begin with ``[r0] ``.
+    shown : frozenset of int, optional
+        The ranks whose output is shown; all by default.
 
     Notes
     -----
@@ -64,14 +68,25 @@ class Screen:
     """
 
     def __init__(
-        self, sinks: Mapping[StreamName, ByteSink], terminals: frozenset[StreamName], *, prefixed: bool
+        self,
+        sinks: Mapping[StreamName, ByteSink],
+        terminals: frozenset[StreamName],
+        *,
+        prefixed: bool,
+        shown: frozenset[int] | None = None,
     ) -> None:
         self.terminals = terminals
         self._sinks = sinks
         self._prefixed = prefixed
+        self._shown = shown
         self._coloured = bool(terminals) and "NO_COLOR" not in os.environ
         self._live = b""
         self._live_stream: StreamName = "stdout"
+        self._broken: set[StreamName] = set()
+
+    def shows(self, rank: int) -> bool:
+        """Whether what `rank` prints is shown."""
+        return self._shown is None or rank in self._shown
 
     def prefix(self, rank: int, stream: StreamName) -> bytes:
         """What a line of `rank` begins with."""
@@ -89,17 +104,15 @@ class Screen:
         """Write whole lines."""
         live = self._live if stream in self.terminals else b""
         if live:
-            self._sinks[self._live_stream].write(_ERASE_LINE)
-            self._sinks[self._live_stream].flush()
-        self._sinks[stream].write(data)
-        self._sinks[stream].flush()
+            self._put(self._live_stream, _ERASE_LINE)
+        self._put(stream, data)
         if live:
-            self._sinks[self._live_stream].write(live)
-            self._sinks[self._live_stream].flush()
+            self._put(self._live_stream, live)
 
     def say(self, text: str) -> None:
-        """Write a message of the launcher itself to stderr."""
-        self.write("stderr", text.encode(errors="replace") + b"\n")
+        """Write a message of the launcher itself to stderr, if that can be written to."""
+        with contextlib.suppress(OSError):  # the exit code still tells
+            self.write("stderr", text.encode(errors="replace") + b"\n")
 
     def show_live(self, stream: StreamName, text: bytes, prefix: bytes) -> None:
         """Make `text` the unfinished line at the bottom of the terminal; empty takes it away."""
@@ -116,8 +129,21 @@ class Screen:
         self._live = prefix + shown.encode() if text else b""
         self._live_stream = stream
         if self._live != drawn:
-            self._sinks[stream].write(_ERASE_LINE + self._live)
+            self._put(stream, _ERASE_LINE + self._live)
+
+    def _put(self, stream: StreamName, data: bytes) -> None:
+        """Write at once. What cannot be written to is told once, and left alone from then on."""
+        if stream in self._broken:
+            return
+        try:
+            self._sinks[stream].write(data)
             self._sinks[stream].flush()
+        except BrokenPipeError:
+            self._broken.add(stream)
+            raise
+        except OSError as error:
+            self._broken.add(stream)
+            raise OSError(error.errno, f"cannot write to {stream}: {error.strerror}") from error
 
 
 class Channel:
@@ -133,6 +159,11 @@ class Channel:
         Which of its streams.
     log : Path, optional
         A file that gets the bytes as they are.
+
+    Attributes
+    ----------
+    unseen : bytes
+        The last of what was not shown, since the screen leaves this rank out.
     """
 
     def __init__(self, screen: Screen, rank: int, stream: StreamName, log: Path | None = None) -> None:
@@ -140,7 +171,9 @@ class Channel:
         self._stream = stream
         self._prefix = screen.prefix(rank, stream)
         self._on_terminal = stream in screen.terminals
-        self._may_be_live = self._on_terminal and rank == 0
+        self._is_shown = screen.shows(rank)
+        self.unseen = b""
+        self._may_be_live = self._on_terminal and rank == 0 and self._is_shown
         self._partial = b""
         self._log = None if log is None else open(log, "wb")  # noqa: SIM115 (closed in close)
 
@@ -149,6 +182,9 @@ class Channel:
         if self._log is not None:
             self._log.write(data)
             self._log.flush()
+        if not self._is_shown:
+            self.unseen = (self.unseen + data)[-_KEPT:]
+            return
         whole, newline, self._partial = (self._partial + data).rpartition(b"\n")
         if newline:
             if self._may_be_live:

@@ -5,19 +5,27 @@ from __future__ import annotations
 import socket
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from shardwise.backend.errors import LaunchError
-from shardwise.collectives.detect import launcher_environment
-from shardwise.launch.command import RANK_VARIABLES, mpi_command
+from shardwise.collectives.mpi.detect import launcher_environment
+from shardwise.launch.command import RANK_VARIABLES, Command, flux_command, mpi_command, srun_command
 from shardwise.launch.cores import find_cores, split_cores, thread_environment
-from shardwise.launch.mpi import find_mpi
+from shardwise.launch.mpi import find_library, find_mpi
+from shardwise.launch.rank import HANDED
+from shardwise.launch.reach import Reach
 
-__all__ = ["Plan", "plan_job"]
+__all__ = ["Plan", "plan_job", "refuse_nested"]
 
 _MOST_RANKS_PER_CORE = 16
+
+# Variables that ranks on other hosts must not get from here.
+_OF_THIS_HOST = frozenset(
+    ("HOSTNAME", "HOST", "PWD", "OLDPWD", "SHLVL", "_", "DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY")
+)
+_OF_THIS_PROCESS = ("SSH_", "XDG_", "DBUS_", "SLURM_", "PBS_", "LSB_", "OMPI_", "PMIX_", "PRTE_", "PMI_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +34,8 @@ class Plan:
 
     Attributes
     ----------
-    size : int
-        Number of ranks.
+    reach : Reach
+        Number of ranks and where they run.
     argv : tuple of str
         The command.
     environment : mapping
@@ -36,27 +44,33 @@ class Plan:
         What the user should know.
     """
 
-    size: int
+    reach: Reach
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     warnings: tuple[str, ...]
 
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return self.reach.size
+
 
 def plan_job(
-    size: int,
+    reach: Reach,
     target: tuple[str, ...],
     environ: Mapping[str, str],
     *,
     pin: bool = True,
     oversubscribe: bool = False,
     mpiexec: str | None = None,
+    share_gpus: bool = False,
 ) -> Plan:
-    """Decide how to start `size` ranks of a script on this host.
+    """Decide how to start the ranks of a script.
 
     Parameters
     ----------
-    size : int
-        Number of ranks. One rank is started without MPI.
+    reach : Reach
+        Number of ranks, hosts, and the way to them. One rank on this host is started without MPI.
     target : tuple of str
         ``(script, *arguments)`` or ``("-m", module, *arguments)``.
     environ : mapping
@@ -67,6 +81,8 @@ def plan_job(
         Whether more than 16 ranks per core are meant.
     mpiexec : str, optional
         The mpiexec to use.
+    share_gpus : bool
+        Whether several ranks may have one GPU.
 
     Returns
     -------
@@ -75,23 +91,54 @@ def plan_job(
     Raises
     ------
     LaunchError
-        If `size` makes no sense here, this process is a rank itself, or there is no MPI for it.
+        If the number of ranks makes no sense here, this process is a rank itself, or there is no MPI for it.
     """
-    if size < 1:
-        raise LaunchError(f"the number of ranks must be at least 1, got {size}")
-    _refuse_nested(environ)
+    if reach.size < 1:
+        raise LaunchError(f"the number of ranks must be at least 1, got {reach.size}")
+    refuse_nested(environ)
+    environment = {
+        "MASTER_ADDR": _first_host(reach),
+        "MASTER_PORT": str(_free_port()),
+        "SHARDWISE_RESTART_COUNT": "0",
+        "SHARDWISE_RUN_ID": uuid.uuid4().hex[:12],
+    }
+    if reach.launcher == "fork":
+        more, warnings = _share_this_host(reach.size, environ, pin=pin, oversubscribe=oversubscribe)
+        environment |= more
+    else:
+        # Each host has cores of its own, which its ranks divide when they are there.
+        environment["SHARDWISE_CORES"] = "own" if pin else "count"
+        warnings = []
+    if share_gpus:
+        environment["SHARDWISE_SHARE_GPUS"] = "1"
+    if reach.iface is not None:
+        environment["SHARDWISE_IFACE"] = reach.iface
+    program = (sys.executable, str(Path(__file__).with_name("rank.py")))
+    if reach.size == 1 and reach.launcher == "fork":
+        return Plan(reach, (*program, "0", "1", *target), environment, tuple(warnings))
+    command = _command(reach, program, target, environ, environment, mpiexec, warnings)
+    return Plan(reach, command.argv, {**environment, **command.environment}, tuple(warnings))
+
+
+def _first_host(reach: Reach) -> str:
+    """Give a name of the first host that means the same on all of them."""
+    if not reach.hosts:
+        return "127.0.0.1"
+    name = reach.hosts[0].name
+    return socket.gethostname() if name in ("localhost", "127.0.0.1", "::1") else name
+
+
+def _share_this_host(
+    size: int, environ: Mapping[str, str], *, pin: bool, oversubscribe: bool
+) -> tuple[dict[str, str], list[str]]:
+    """Divide the cores of this host: variables to set, and warnings."""
     cores = find_cores()
     if size > _MOST_RANKS_PER_CORE * cores.count and not oversubscribe:
         raise LaunchError(
             f"{size} ranks on {cores.count} {_cores(cores.count)} is more than {_MOST_RANKS_PER_CORE} per "
             f"core: use -n {cores.count}, or --oversubscribe if you mean it"
         )
-    environment = thread_environment(max(1, cores.count // size), environ) | {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(_free_port()),
-        "SHARDWISE_RESTART_COUNT": "0",
-        "SHARDWISE_RUN_ID": uuid.uuid4().hex[:12],
-    }
+    environment = thread_environment(max(1, cores.count // size), environ)
     warnings = []
     if size > cores.count:
         warnings.append(
@@ -101,18 +148,51 @@ def plan_job(
     elif pin and cores.pinnable:
         shares = split_cores(cores.allowed, size)
         environment["SHARDWISE_CORES"] = ";".join(",".join(map(str, share)) for share in shares)
-    program = (sys.executable, str(Path(__file__).with_name("rank.py")))
-    if size == 1:
-        return Plan(1, (*program, "0", "1", *target), environment, tuple(warnings))
+    return environment, warnings
+
+
+def _command(
+    reach: Reach,
+    program: tuple[str, ...],
+    target: tuple[str, ...],
+    environ: Mapping[str, str],
+    environment: Mapping[str, str],
+    mpiexec: str | None,
+    warnings: list[str],
+) -> Command:
+    size = str(reach.size)
+    if reach.launcher == "srun":
+        _, flavour = find_library()
+        ranked = (*program, "SLURM_PROCID", size, *target)
+        return srun_command(flavour, ranked, reach, choose="SLURM_MPI_TYPE" not in environ)
+    if reach.launcher == "flux":
+        return flux_command(reach.size, (*program, "FLUX_TASK_RANK", size, *target))
     mpi = find_mpi(mpiexec)
     if mpi.note is not None:
         warnings.append(mpi.note)
-    ranked = (*program, RANK_VARIABLES[mpi.flavour], str(size), *target)
-    command = mpi_command(mpi, size, ranked, cores.count)
-    return Plan(size, command.argv, {**environment, **command.environment}, tuple(warnings))
+    ranked = (*program, RANK_VARIABLES[mpi.flavour], size, *target)
+    return mpi_command(
+        mpi, reach.size, ranked, find_cores().count, reach, _exported({*environ, *environment, *HANDED})
+    )
 
 
-def _refuse_nested(environ: Mapping[str, str]) -> None:
+def _exported(names: Iterable[str]) -> list[str]:
+    """Leave out what is true of this host or of this process alone."""
+    return sorted(
+        name
+        for name in names
+        if name.isidentifier() and name not in _OF_THIS_HOST and not name.startswith(_OF_THIS_PROCESS)
+    )
+
+
+def refuse_nested(environ: Mapping[str, str]) -> None:
+    """Refuse to start ranks from a rank.
+
+    Raises
+    ------
+    LaunchError
+        This process is a rank itself.
+    """
     around = launcher_environment(environ)
     if around is None or around.size == 1:
         return  # a world of one may start others: nobody else would start them too

@@ -2,18 +2,17 @@
 
 RANK is a number or the variable in which the launcher gives it. The process splits in two::
 
-    launcher ═══ control socket ═══ supervisor (this process) ─── fork ─── the rank: runs the script
-                  signals to the rank ──►                         ◄── report pipe: how it failed, stacks
+    launcher ═══ connection ═══ supervisor (this process) ─── fork ─── the rank: runs the script
+                  signals to the rank ──►                       ◄── report pipe: how it failed, stacks
                   ◄── reports, exit status
 
 The supervisor outlives the rank, so it can say how the rank ended (which exit code, which signal): MPI's
 launchers do not tell. While it waits for the launcher's leave, MPI does not know yet that a rank is gone and
-does not kill the others, which may have the same to report. If the launcher dies, the supervisor ends the
-rank.
+does not kill the others, which may have the same to report. If the launcher dies or cannot be reached any
+more, the supervisor ends the rank. What it says and hears is in `uplink.py`.
 
 Started by path and with nothing but the standard library, so that it costs a few milliseconds and no thread
-exists yet when it forks. Without a control socket (a command copied from ``--dry-run``) it just becomes the
-rank.
+exists yet when it forks. Without a launcher (a command copied from ``--dry-run``) it just becomes the rank.
 """
 
 from __future__ import annotations
@@ -28,9 +27,7 @@ import io
 import json
 import os
 import runpy
-import select
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -39,116 +36,73 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-LEAVE = 0
-"""What the launcher sends instead of a signal number when a supervisor may end."""
+HANDED = ("SHARDWISE_CONTROL", "SHARDWISE_LAUNCH_KEY")
+"""Variables by which supervisors learn where the launcher is, and the key of the job. No rank sees them."""
+
+PLACED = "SHARDWISE_PLACED"
+"""Set with the variables that say where on which host a rank is."""
+
+# Where launchers say a process's place on its host, for commands that run without ours.
+_LOCAL = (
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one rank; returns its exit code."""
     given, size, target = argv[0], int(argv[1]), argv[2:]
     rank = int(given) if given.isdigit() else int(os.environ[given])
-    control = os.environ.pop("SHARDWISE_CONTROL", None)
-    if control is None:
+    control, key = (os.environ.pop(name, "") for name in HANDED)
+    if not control:
         return _become_rank(rank, size, target, None)
-    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    link.connect(control)
-    link.sendall(json.dumps({"kind": "hello", "rank": rank, "pid": os.getpid()}).encode() + b"\n")
+    link = _load("launch", "uplink.py").connect(control, key, rank, _load)
     # The launcher answers with what is to be this rank's stdin, stdout and stderr, or none to leave them as
     # they are. MPI's own ways with these differ: whose input is whose, what is interleaved, what never ends.
-    _, streams, _, _ = socket.recv_fds(link, 1, 3)
+    environment, streams, pumped = link.welcome()
+    os.environ |= environment
     report, report_end = os.pipe()
+    mine: dict[str, int] = {}
+    if pumped:
+        reading, mine["stdin"] = os.pipe()
+        mine["stdout"], out = os.pipe()
+        mine["stderr"], err = os.pipe()
+        streams = [reading, out, err]
     supervisor = os.getpid()
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        link.close()
-        os.close(report)
+        for unused in (link.connection.detach(), report, *mine.values()):
+            os.close(unused)
+        if streams:
+            os.setpgid(0, 0)  # but not where the rank has the terminal for itself
         _die_with(supervisor)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
         return _become_rank(rank, size, target, report_end)
-    os.close(report_end)
-    for stream in streams:
-        os.close(stream)
-    return _supervise(child, link, report, control)
+    if streams:
+        with contextlib.suppress(OSError):  # the child was faster
+            os.setpgid(child, child)
+    for unused in (report_end, *streams):
+        os.close(unused)
+    supervisor_file = _load("launch", "supervisor.py")
+    code: int = supervisor_file.supervise(child, link, report, mine, leads=bool(streams))
+    return code
 
 
-def _supervise(child: int, link: socket.socket, report: int, control: str) -> int:
-    """Pass reports up and signals down until the rank has ended and the launcher lets go."""
-    # Ctrl-C in a terminal may reach every process; the launcher says what it is to mean.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    woken, wake = os.pipe()
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake)
-    signal.signal(
-        signal.SIGCHLD, lambda number, frame: None
-    )  # a handler, so that the wake-up byte is written
-    status: int | None = None
-    poll = select.poll()
-    for source in (link.fileno(), report, woken):
-        poll.register(source, select.POLLIN)
-    while True:
-        if status is None:
-            ended, raw = os.waitpid(child, os.WNOHANG)
-            if ended:
-                status = os.waitstatus_to_exitcode(raw)
-                _forward(report, link, drain=True)
-                message = {"kind": "exit", "status": status, "time": time.monotonic()}
-                _send(link, json.dumps(message).encode() + b"\n")
-                if status == 0:
-                    return 0
-        for source, _ in poll.poll():
-            if source == woken:
-                os.read(woken, 512)
-            elif source == report:
-                if not _forward(report, link):
-                    poll.unregister(report)
-            else:
-                try:
-                    orders = link.recv(64)
-                except OSError:
-                    orders = b""
-                if not orders or LEAVE in orders:
-                    if not orders:
-                        _sweep(control)
-                    if status is None:
-                        os.kill(child, signal.SIGKILL)
-                        os.waitpid(child, 0)
-                        return 1
-                    return status if status >= 0 else 128 - status
-                for number in orders:
-                    if status is None:
-                        os.kill(child, number)
-
-
-def _forward(report: int, link: socket.socket, *, drain: bool = False) -> bool:
-    """Pass on what the rank reported; False at its end."""
-    if drain:
-        # Processes that the rank started may hold the pipe open, so its end cannot be waited for.
-        os.set_blocking(report, False)
-    while True:
-        try:
-            data = os.read(report, 1 << 16)
-        except BlockingIOError:
-            return True
-        if not data:
-            return False
-        _send(link, data)
-        if not drain:
-            return True
-
-
-def _send(link: socket.socket, data: bytes) -> None:
-    with contextlib.suppress(OSError):  # the launcher is gone; reading from the link will tell
-        link.sendall(data)
-
-
-def _sweep(control: str) -> None:
-    """Remove what a launcher that was killed could not remove."""
-    with contextlib.suppress(OSError):  # another rank was faster
-        os.unlink(control)
-        os.rmdir(os.path.dirname(control))
+def _load(*parts: str) -> types.ModuleType:
+    """Import a file of the package by its path: the package around it would cost more than all the rest."""
+    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *parts)
+    name = f"shardwise_{os.path.splitext(parts[-1])[0]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
 
 
 def _die_with(parent: int) -> None:
@@ -164,9 +118,7 @@ def _die_with(parent: int) -> None:
 def _become_rank(rank: int, size: int, target: Sequence[str], report: int | None) -> int:
     """Set this process up as a rank and run its script; returns the exit code."""
     os.environ |= _rank_environment(rank, size)
-    cores = os.environ.pop("SHARDWISE_CORES", "")
-    if cores:
-        os.sched_setaffinity(0, {int(core) for core in cores.split(";")[rank].split(",")})
+    _take_cores(os.environ.pop("SHARDWISE_CORES", ""))
     # A launcher started in the background ignores Ctrl-C, and its children would too; what the launcher
     # forwards is meant.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -175,6 +127,8 @@ def _become_rank(rank: int, size: int, target: Sequence[str], report: int | None
     faulthandler.enable()
     # For those who tell of failures by this hook, such as a world of MPI of a thread that failed.
     sys.excepthook = own_hook = partial(_uncaught, report)
+    if report is not None:
+        os.environ["SHARDWISE_SUPERVISED"] = "1"  # its end is told by the supervisor, also that of os._exit
     if report is not None and hasattr(signal, "SIGQUIT"):
         faulthandler.register(signal.SIGQUIT, file=report, all_threads=True)
     try:
@@ -205,15 +159,38 @@ def _uncaught(
 
 
 def _rank_environment(rank: int, size: int) -> dict[str, str]:
-    """What a rank finds in its environment; the names are torchrun's. All ranks are on one host."""
-    return {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(size),
-        "LOCAL_RANK": str(rank),
-        "LOCAL_WORLD_SIZE": str(size),
+    """What a rank finds in its environment; the names are torchrun's.
+
+    Its place on its host is what the launcher said, who has seen all supervisors; else what MPI's launcher
+    says; else all ranks are on one host.
+    """
+    environment = {"RANK": str(rank), "WORLD_SIZE": str(size)}
+    if PLACED in os.environ:
+        del os.environ[PLACED]
+        return environment
+    found = ((os.environ.get(one, ""), os.environ.get(all_, "")) for one, all_ in _LOCAL)
+    local = next((pair for pair in found if pair[0].isdigit() and pair[1].isdigit()), (str(rank), str(size)))
+    return environment | {
+        "LOCAL_RANK": local[0],
+        "LOCAL_WORLD_SIZE": local[1],
         "NODE_RANK": "0",
         "GROUP_RANK": "0",
     }
+
+
+def _take_cores(given: str) -> None:
+    """Keep this rank to its cores: those that the launcher gave it, or its share of what its host has."""
+    if given not in ("", "own", "count"):
+        place = int(os.environ["LOCAL_RANK"])
+        os.sched_setaffinity(0, {int(core) for core in given.split(";")[place].split(",")})
+    if given not in ("own", "count"):
+        return
+    cores = _load("launch", "cores.py")
+    place, count = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    found = cores.find_cores()
+    os.environ |= cores.thread_environment(max(1, found.count // count), os.environ)
+    if given == "own" and found.pinnable and found.count >= count:
+        os.sched_setaffinity(0, cores.split_cores(found.allowed, count)[place])
 
 
 def _run_script(path: str) -> None:
@@ -290,7 +267,9 @@ def _tell_failure(error: BaseException, report: int | None) -> int:
         for each in _chain(error)
     ]
     summary = (traceback.format_exception_only(error)[-1].strip().splitlines() or [name])[0]
-    _tell({"kind": "failed", "type": name, "summary": summary, "text": text, "places": places}, report)
+    bases = " ".join(each.__name__ for each in type(error).__mro__)
+    said = {"type": name, "summary": summary, "text": text, "places": places, "bases": bases}
+    _tell({"kind": "failed", **said}, report)
     return 1
 
 

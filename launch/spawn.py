@@ -22,6 +22,7 @@ from shardwise.launch.job import TIMED_OUT, Job
 from shardwise.launch.output import Screen, TextSink
 from shardwise.launch.parcel import Parcel, Unpacker
 from shardwise.launch.plan import plan_job
+from shardwise.launch.reach import Reach
 
 __all__ = ["spawn"]
 
@@ -130,7 +131,7 @@ def _spawn_processes(
     with tempfile.TemporaryDirectory(prefix="shardwise-spawn-") as name:
         folder = Path(name)
         (folder / "parcel").write_bytes(pickle.dumps(parcel))
-        plan = plan_job(size, ("-m", "shardwise.launch.child", name), os.environ)
+        plan = plan_job(Reach(size), ("-m", "shardwise.launch.child", name), os.environ)
         for warning in plan.warnings:
             _log.warning("%s", warning)
         screen = Screen(

@@ -82,10 +82,10 @@ class Attributes:
                 return
         object.__delattr__(self, name)
 
-    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter, or the place of one."""
-        self._check_part(name, parameter, Parameter)
-        self._parameters[name] = parameter
+        self._check_part(name, param, Parameter)
+        self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is part of the state but not learned; saved if `persistent`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, AutogradError
-from shardwise.backend.kernels.reduction import sum_of_squares
+from shardwise.backend.kernels.reduction.reduction import sum_of_squares
 from shardwise.tensor import Tensor
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_"]

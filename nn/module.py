@@ -180,9 +180,9 @@ class Module(Placement, State):
                     memo.add(module)
             yield path, module
 
-    def modules(self) -> Iterator[Module]:
-        """Yield every module of the tree once."""
-        return (module for _, module in self.named_modules())
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """Yield every module of the tree; once, unless told otherwise."""
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """Yield the direct submodules with their names; one with several names once, under the first."""
@@ -200,13 +200,13 @@ class Module(Placement, State):
         """Return the module at a dotted path; ``""`` is this one."""
         return self._submodule_at(target)
 
-    def set_submodule(self, target: str, module: Module) -> None:
-        """Put a module in the place of the one at a dotted path."""
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a dotted path, in the place of one that is there; with `strict` one must be."""
         path, _, name = target.rpartition(".")
         owner = self._submodule_at(path)
-        if name not in owner._modules:
+        if strict and name not in owner._modules:
             raise ModuleError(
-                f"{type(self).__name__} has no submodule {target!r} to replace; add_module() adds"
+                f"{type(self).__name__} has no submodule {target!r} to replace; strict=False adds one"
             )
         owner._check_part(name, module, Module)
         owner._modules[name] = module

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shardwise.backend.errors import ArgumentError
-from shardwise.backend.kernels.optimizer import adadelta
+from shardwise.backend.kernels.optimizer.optimizer import adadelta
 from shardwise.optim.elementwise import count_steps, update_all
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.option import check_at_least, check_hints

@@ -10,7 +10,7 @@ import numpy as np
 
 from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import ArgumentError, DTypeError
-from shardwise.backend.kernels.reduction import sum_of_squares
+from shardwise.backend.kernels.reduction.reduction import sum_of_squares
 from shardwise.backend.kind import finfo
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.option import check_at_least, check_hints

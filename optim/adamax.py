@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shardwise.backend.kernels.optimizer import adamax
+from shardwise.backend.kernels.optimizer.optimizer import adamax
 from shardwise.optim.elementwise import count_steps, numbers_of, update_all
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.option import check_at_least, check_betas, check_hints

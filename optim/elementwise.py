@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.optimizer import Update
+from shardwise.backend.kernels.optimizer.optimizer import Update
 from shardwise.tensor import Tensor
 
 __all__ = ["count_steps", "numbers_of", "update_all"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.optimizer import lamb, sgd
-from shardwise.backend.kernels.reduction import sum_of_squares
+from shardwise.backend.kernels.optimizer.optimizer import lamb, sgd
+from shardwise.backend.kernels.reduction.reduction import sum_of_squares
 from shardwise.optim.elementwise import count_steps, numbers_of, update_all
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.option import check_at_least, check_betas, check_hints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shardwise.backend.kernels.optimizer import lion
+from shardwise.backend.kernels.optimizer.optimizer import lion
 from shardwise.optim.elementwise import update_all
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.option import check_at_least, check_betas, check_hints

@@ -10,7 +10,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, ModuleError
-from shardwise.backend.kernels.optimizer import approach
+from shardwise.backend.kernels.optimizer.optimizer import approach
 from shardwise.tensor import Tensor, tensor
 
 __all__ = ["ExponentialMovingAverage"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shardwise.backend.kernels.optimizer import nadam
+from shardwise.backend.kernels.optimizer.optimizer import nadam
 from shardwise.optim.elementwise import count_steps, numbers_of, update_all
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.option import check_at_least, check_betas, check_hints

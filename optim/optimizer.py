@@ -11,6 +11,7 @@ from shardwise.backend.errors import ModuleError, ShapeError
 from shardwise.optim.param_group import completed_group
 from shardwise.optim.saved_state import loaded, packed
 from shardwise.tensor import RemovableHandle, Tensor, enable_grad, no_grad
+from shardwise.tensor.timeline import timed
 
 __all__ = ["Optimizer"]
 
@@ -132,7 +133,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
+        with no_grad(), timed(f"{type(self).__name__}.step"):
             for group in self.param_groups:
                 params = [param for param in group["params"] if param.grad is not None]
                 for param in params:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shardwise.backend.kernels.optimizer import (
+from shardwise.backend.kernels.optimizer.optimizer import (
     rmsprop,
     rmsprop_centered,
     rmsprop_centered_momentum,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from shardwise.backend.errors import ArgumentError, ModuleError
+from shardwise.backend.device import Device
+from shardwise.backend.errors import ArgumentError, DeviceError, ModuleError
 from shardwise.collectives import ProcessGroup, get_group
 from shardwise.nn import Module
 from shardwise.parallel.bucket import plan_buckets
@@ -45,11 +46,17 @@ class DistributedDataParallel(Module):
         Before each training forward outside `no_sync`, take the buffers of the group's first rank.
     init_sync : bool
         Take parameters and buffers of the group's first rank at once.
+    device_ids : sequence of one int or device, optional
+    output_device : int or device, optional
+        For scripts that were written for PyTorch, and of no effect: each rank computes where its parameters
+        are. It is checked that this is what they say.
 
     Raises
     ------
     ModuleError
         The module or the options differ between ranks, or nothing is to be learned.
+    DeviceError
+        The parameters are not on the device that `device_ids` or `output_device` names.
 
     Notes
     -----
@@ -76,6 +83,9 @@ class DistributedDataParallel(Module):
         find_unused_parameters: bool = False,
         broadcast_buffers: bool = True,
         init_sync: bool = True,
+        *,
+        device_ids: Sequence[int | str] | None = None,
+        output_device: int | str | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(module, Module):
@@ -87,8 +97,9 @@ class DistributedDataParallel(Module):
         if process_group is not None and not isinstance(process_group, ProcessGroup):
             raise ModuleError(
                 "DistributedDataParallel: process_group must be a ProcessGroup, got "
-                f"{process_group!r}; device_ids are not needed, each rank computes where its parameters are"
+                f"{process_group!r}; give device_ids by name, or leave them out"
             )
+        _check_devices(module, device_ids, output_device)
         group = get_group() if process_group is None else process_group
         if group.rank is None:
             raise ModuleError(
@@ -175,6 +186,28 @@ class DistributedDataParallel(Module):
         """Show the group and the buckets."""
         sizes = [round(b.flat.nbytes / _MIB, 1) for b in self._reducer.buckets]
         return f"ranks={list(self.process_group.ranks)}, buckets_mib={sizes}"
+
+
+def _check_devices(
+    module: Module, device_ids: Sequence[int | str] | None, output_device: int | str | None
+) -> None:
+    """Raise unless the parameters are on the one device that is named, if one is."""
+    named = [] if output_device is None else [("output_device", output_device)]
+    if device_ids is not None and len(device_ids):
+        if isinstance(device_ids, str) or len(device_ids) > 1:
+            raise ArgumentError(
+                "DistributedDataParallel: a rank computes on one device, so device_ids must be a list of "
+                f"one, got {device_ids!r}; start a rank per device"
+            )
+        named.append(("device_ids", device_ids[0]))
+    for argument, name in named:
+        wanted = Device(name)
+        for parameter, p in module.named_parameters():
+            if p.device.type != wanted.type or wanted.index not in (None, p.device.index):
+                raise DeviceError(
+                    f"DistributedDataParallel: {argument} names {wanted}, and the parameter {parameter} is "
+                    f"on {p.device}; move the module there with to({str(wanted)!r}), or leave {argument} out"
+                )
 
 
 def _rows(value: object) -> int:

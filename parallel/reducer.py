@@ -8,8 +8,8 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import AutogradError
-from shardwise.collectives import ProcessGroup, Work, all_reduce
-from shardwise.parallel.bucket import Bucket, BucketPlan, Slot
+from shardwise.collectives import ProcessGroup, Work, all_reduce, implicit
+from shardwise.parallel.bucket import Bucket, BucketPlan, Slot, bucket_memory
 from shardwise.tensor import GraphTask, Tensor, current_task
 
 __all__ = ["Reducer"]
@@ -68,8 +68,9 @@ class Reducer:
             for hook in leaf.post_hooks or ():
                 if isinstance(hook, _Arrival):
                     hook.reducer.release()
-        for plan in plans:
-            bucket = Bucket(plan, np.zeros_like(leaves[plan.slots[0].index].data, shape=(plan.size,)))
+        flats = bucket_memory(plans, [leaves[plan.slots[0].index].data for plan in plans], group)
+        for plan, flat in zip(plans, flats, strict=True):
+            bucket = Bucket(plan, flat)
             self.buckets.append(bucket)
             for slot in plan.slots:
                 self._place[slot.index] = bucket, slot
@@ -130,7 +131,8 @@ class Reducer:
         flat = self.buckets[self._launched].flat
         self._launched += 1
         if self._group.size > 1:
-            self._works.append(all_reduce(flat, "avg", self._group, out=flat, async_op=True))
+            with implicit():
+                self._works.append(all_reduce(flat, "avg", self._group, out=flat, async_op=True))
 
     def _copy_in(self, bucket: Bucket, slot: Slot) -> None:
         leaf = self._leaves[slot.index]
@@ -179,7 +181,8 @@ class Reducer:
         used = np.zeros(len(self._leaves), np.uint8)
         used[sorted(self._used)] = 1
         self._used.clear()
-        return set(np.flatnonzero(all_reduce(used, "max", self._group) == 0).tolist())
+        with implicit():
+            return set(np.flatnonzero(all_reduce(used, "max", self._group) == 0).tolist())
 
     def _complaint(self, unused: list[int]) -> str:
         names = ", ".join(self._names[i] for i in unused)

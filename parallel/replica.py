@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from shardwise.backend.errors import ModuleError
-from shardwise.collectives import ProcessGroup, all_gather_object, broadcast
+from shardwise.collectives import ProcessGroup, all_gather_object, broadcast, implicit
 from shardwise.nn import Module
 from shardwise.parallel.bucket import plan_buckets
 from shardwise.tensor import Tensor
@@ -36,7 +36,8 @@ def check_alike(module: Module, options: str, group: ProcessGroup) -> None:
     -----
     Gathers the descriptions, some tens of bytes per tensor, from all ranks.
     """
-    everyone = all_gather_object((_describe(module), options), group)
+    with implicit():
+        everyone = all_gather_object((_describe(module), options), group)
     first, first_options = everyone[0]
     for place, (other, other_options) in enumerate(everyone):
         a, b = group.ranks[0], group.ranks[place]
@@ -87,7 +88,8 @@ def copy_from_first(tensors: Sequence[Tensor], group: ProcessGroup) -> None:
         flat = np.zeros_like(tensors[plan.slots[0].index].data, shape=(plan.size,))
         for slot in plan.slots:
             flat[slot.start : slot.start + slot.size] = tensors[slot.index].data.reshape(-1)
-        broadcast(flat, src=group.ranks[0], group=group, out=flat)
+        with implicit():
+            broadcast(flat, src=group.ranks[0], group=group, out=flat)
         for slot in plan.slots:
             tensor = tensors[slot.index]
             tensor.data[...] = flat[slot.start : slot.start + slot.size].reshape(tensor.shape)

@@ -39,6 +39,11 @@ def _roots(
                     f"backward of {_described(output)}: only a scalar has an implied "
                     "gradient of 1. Pass gradient=, or reduce with sum() or mean() first."
                 )
+            if output.data.dtype.kind == "c":
+                raise AutogradError(
+                    f"backward of {_described(output)}: only a real number has an implied gradient of 1, "
+                    f"and this is {output.data.dtype}. Pass gradient=, or take abs() or .real first."
+                )
             gradient = output.wrap(np.ones_like(output.data))
         array = gradient.data if hasattr(gradient, "node") else np.asanyarray(gradient)
         if array.shape != output.data.shape:

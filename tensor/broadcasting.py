@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from shardwise.backend.kernels.total import sum_over
+from shardwise.backend.kernels.reduction.total import sum_over
 from shardwise.tensor.narrow import is_narrow
 
 __all__ = ["unbroadcast"]

@@ -56,10 +56,11 @@ def value_and_grad(
     Notes
     -----
     Arguments are trees: arrays and numbers in lists, tuples, named tuples, dicts and dataclasses.
-    Python floats count as float32 without dims. For NumPy and CuPy arrays the results are such
-    arrays, freshly made; for tensors they are tensors, which are on the tape if one of them is or
-    if `fn` uses other tensors that require grad. Inside another transformation they are tensors, so
-    that transformations nest.
+    Python floats count as float32 without dims. What ``float()`` and the functions of `math` make of
+    a tensor is a constant, whose gradient is zero: write ``np.sin(x)`` for ``math.sin(x)``. For NumPy
+    and CuPy arrays the results are such arrays, freshly made; for tensors they are tensors, which are
+    on the tape if one of them is or if `fn` uses other tensors that require grad. Inside another
+    transformation they are tensors, so that transformations nest.
 
     Gradients with respect to complex numbers are ``dL/dRe(z) + i dL/dIm(z)``, as PyTorch's, the
     direction of steepest ascent; JAX gives the conjugate.

@@ -20,7 +20,7 @@ from shardwise.backend.errors import AutogradError
 from shardwise.tensor.function import Context
 from shardwise.tensor.gradient import conformed, fill_unused, is_owned, saved_tensors
 from shardwise.tensor.leaf import LeafGradients, add_gradients, show_to_hooks
-from shardwise.tensor.mode import current_mode, override
+from shardwise.tensor.mode import Timer, current_mode, override
 from shardwise.tensor.narrow import backward_wide
 from shardwise.tensor.tape import Node, Target, edges_of, saved_arrays
 
@@ -78,6 +78,7 @@ class GraphTask:
         self._leaves = LeafGradients(wrap, create_graph, self.captures)
         self._sinks = False  # is there a leaf that names where its gradient shall lie
         self._anomaly = False
+        self._timer: Timer | None = None
         self._keep = retain_graph or create_graph
         self._callbacks: list[Callable[[], None]] = []
         self._sweep()
@@ -129,7 +130,8 @@ class GraphTask:
         """Deliver the roots' gradients and run every node that becomes ready."""
         keep_pages()
         roots, self.roots = self.roots, []
-        self._anomaly = current_mode().anomaly
+        mode = current_mode()
+        self._anomaly, self._timer = mode.anomaly, mode.timer
         token = _task.set(self)
         try:
             # The forward has said what there is to say of divisions by zero and the like.
@@ -220,7 +222,11 @@ class GraphTask:
             or need is not node.need
         ):
             ctx, grads = self._context(node, grads, saved, need)
-        results: Any = node._function.backward(ctx, *grads)
+        results: Any
+        if self._timer is None:
+            results = node._function.backward(ctx, *grads)
+        else:
+            results = self._timer.backward(node, ctx, grads)
         if type(results) is not tuple and not isinstance(results, list):
             results = (results,)  # PyTorch lets ops of one input return their gradient as it is
         if len(results) != len(targets):

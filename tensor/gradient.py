@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.errors import AnomalyError, AutogradError
-from shardwise.backend.kernels.casting import cast
+from shardwise.backend.kernels.pointwise.casting import cast
 from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context
 from shardwise.tensor.mode import current_mode

@@ -113,7 +113,7 @@ def _owner(array: Any) -> Any:
     """Return the array that holds the memory; None for numbers, and for arrays without data."""
     if not hasattr(array, "strides"):
         return None
-    while getattr(array.base, "nbytes", None) is not None and hasattr(array.base, "strides"):
+    while hasattr(array.base, "strides") and hasattr(array.base, "base"):  # a memoryview has no base
         array = array.base
     return array
 

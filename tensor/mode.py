@@ -16,6 +16,7 @@ __all__ = [
     "Door",
     "Mode",
     "Saver",
+    "Timer",
     "current_mode",
     "detect_anomaly",
     "enable_grad",
@@ -39,6 +40,22 @@ class Saver(Protocol):
         """Take ``node.saved`` away; in its place goes something whose ``unpack()`` gives it back."""
 
 
+class Timer(Protocol):
+    """Is told when each op has run (see `timeline`)."""
+
+    def module(self) -> str:
+        """Path of the module whose forward runs."""
+
+    def forward(self, function: Any, start: float) -> None:
+        """Note that the forward of `function`, begun at `start`, has ended."""
+
+    def backward(self, node: Any, ctx: Any, grads: list[Any]) -> Any:
+        """Run the backward of a node and note when."""
+
+    def block(self, name: str, start: float) -> None:
+        """Note that a block of code, begun at `start`, has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """The mode of the running context."""
@@ -48,11 +65,13 @@ class Mode:
     doors: tuple[Door, ...] = ()
     saver: Saver | None = None
     autocast: bool = False
+    timer: Timer | None = None
     watched: bool = field(init=False, default=False)
     """Does something look at every op that is recorded."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "watched", self.anomaly or self.saver is not None)
+        watched = self.anomaly or self.saver is not None or self.timer is not None
+        object.__setattr__(self, "watched", watched)
 
 
 _mode: ContextVar[Mode] = ContextVar("shardwise_mode", default=Mode())  # noqa: B039 (a frozen value)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend import kind
-from shardwise.backend.kernels.casting import cast
+from shardwise.backend.kernels.pointwise.casting import cast
 from shardwise.backend.product import has_bfloat16
 from shardwise.tensor.function import Context, Function
 

@@ -91,6 +91,7 @@ class Node(Context):
     _hooks: dict[int, list[Callable[[Any], Any]]] | None = None  # not None where _retained is not
     _retained: dict[int, Callable[[], Any]] | None = None
     _line: str = ""
+    _module: str = ""
 
     def __str__(self) -> str:
         name = self._function.__name__
@@ -202,9 +203,11 @@ def record_many(
 
 
 def annotate(node: Node, mode: Mode) -> None:
-    """Do to a recorded node what the mode asks for: note its line, take away what it saved."""
+    """Do to a recorded node what the mode asks for: note its line and module, take away what it saved."""
     if mode.anomaly:
         node._line = source_line()
+    if mode.timer is not None:
+        node._module = mode.timer.module()
     if mode.saver is not None:
         mode.saver.pack(node)
 

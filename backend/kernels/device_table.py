@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from shardwise.backend.kernels import (
-    activation_cuda,
-    attention_cuda,
-    convolution_cuda,
-    dropout_cuda,
-    gate_cuda,
-    loss_cuda,
-    norm_cuda,
-    planes_cuda,
-    pooling_cuda,
-    random_cuda,
-    recurrent_cuda,
-    reduction_cuda,
-    scan_cuda,
-    scatter_cuda,
-    softmax_cuda,
-    weighted_loss_cuda,
-)
+from shardwise.backend.kernels.activation import activation_cuda, gate_cuda
+from shardwise.backend.kernels.attention import attention_cuda
+from shardwise.backend.kernels.channel import planes_cuda
+from shardwise.backend.kernels.place import scatter_cuda
+from shardwise.backend.kernels.random import dropout_cuda, random_cuda
+from shardwise.backend.kernels.recurrent import recurrent_cuda
+from shardwise.backend.kernels.reduction import reduction_cuda, scan_cuda
+from shardwise.backend.kernels.row import loss_cuda, norm_cuda, softmax_cuda, weighted_loss_cuda
+from shardwise.backend.kernels.window import convolution_cuda, pooling_cuda
 
 __all__ = ["DEVICE_SOURCES", "LAUNCHERS"]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.cuda import is_cuda_array
-from shardwise.backend.kernels.on_device import DeviceVersion, device_of
+from shardwise.backend.kernels.device.on_device import DeviceVersion, device_of
 from shardwise.backend.kernels.unavailable import FusedUnavailableError, report
 from shardwise.backend.kind import is_narrow
 
@@ -272,7 +272,7 @@ def plain_formulas() -> Iterator[None]:
     Examples
     --------
     >>> import numpy as np
-    >>> from shardwise.backend.kernels.softmax import softmax_forward
+    >>> from shardwise.backend.kernels.row.softmax import softmax_forward
     >>> with plain_formulas():
     ...     softmax_forward(np.zeros((1, 2)))
     array([[0.5, 0.5]])

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from shardwise.backend.kernels import (
-    choice,
-    combination,
-    gate,
-    likelihood,
-    piecewise,
-    rectifier,
-    regression,
-    silu,
-    smooth,
-)
+from shardwise.backend.kernels.activation import gate, piecewise, rectifier, silu, smooth
+from shardwise.backend.kernels.pointwise import choice, combination, likelihood, regression
 
 __all__ = ["POINTWISE_KERNELS"]
 

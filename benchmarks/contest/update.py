@@ -16,14 +16,17 @@ _ARRAYS = 7  # read: parameter, gradient and both averages; written: all but the
 def updates(
     libraries: Mapping[str, Library], tiny: bool, only: Sequence[str] | None
 ) -> Iterator[tuple[str, dict[str, Callable[[], object]], int]]:
-    """Yield a name, the step of each side, and the bytes that it moves: a large parameter, and many small."""
+    """Yield a name, what each side does, and the bytes that it moves: a large parameter, and many small."""
     sets = [("AdamW, 10M parameters", [10_000_000]), ("AdamW, 200 of 64x64", [4096] * 200)]
     if tiny:
         sets = [("AdamW, 10M parameters", [100]), ("AdamW, 200 of 64x64", [16] * 3)]
     for name, sizes in sets:
         if only is None or name.startswith(tuple(only)):
-            sides = {side: _step(library, sizes, side) for side, library in libraries.items()}
-            yield name, sides, 4 * _ARRAYS * sum(sizes)
+            bytes_, draw = 4 * _ARRAYS * sum(sizes), Draw()
+            arrays = [draw.normal(size) for size in sizes]
+            makers = {side: library.kernels["AdamW", "forward"] for side, library in libraries.items()}
+            yield f"{name}: kernel", {side: make(*arrays) for side, make in makers.items()}, bytes_
+            yield name, {side: _step(library, sizes, side) for side, library in libraries.items()}, bytes_
 
 
 def _step(library: Library, sizes: Sequence[int], side: str) -> Callable[[], object]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from shardwise.backend.kernels.loss import check_classes
+from shardwise.backend.kernels.row.loss import check_classes
 from shardwise.nn.check import check_reals, check_tensors
 from shardwise.nn.functions.reduction import Reduction, check_reduction, reduced
 from shardwise.tensor import Tensor

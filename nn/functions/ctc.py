@@ -8,7 +8,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError, IndexRangeError, ShapeError
-from shardwise.backend.kernels.loss import check_classes
+from shardwise.backend.kernels.row.loss import check_classes
 from shardwise.backend.select import backend_of
 from shardwise.nn.check import check_reals, check_tensors
 from shardwise.nn.functions.reduction import Reduction, check_reduction, reduced

@@ -10,7 +10,7 @@ import numpy as np
 from shardwise.backend import special
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
-from shardwise.backend.kernels.embedding import check_rows
+from shardwise.backend.kernels.place.embedding import check_rows
 from shardwise.backend.shape import ShapeArray
 from shardwise.nn.check import check_dtypes, check_tensors
 from shardwise.tensor import Tensor, where

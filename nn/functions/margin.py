@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
-from shardwise.backend.kernels.loss import check_classes
+from shardwise.backend.kernels.row.loss import check_classes
 from shardwise.nn.check import check_reals, check_tensors
 from shardwise.nn.functions.classification import check_class_weight
 from shardwise.nn.functions.likelihood import binary_cross_entropy_with_logits

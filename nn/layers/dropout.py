@@ -19,8 +19,8 @@ class _Dropping(Module):
         self.p, self.inplace = p, inplace
 
     def extra_repr(self) -> str:
-        """Show the probability."""
-        return f"p={self.p}" + (", inplace=True" if self.inplace else "")
+        """Show the settings."""
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout(_Dropping):

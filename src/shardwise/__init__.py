@@ -15,6 +15,7 @@ __version__ = "0.1.0.dev0"
 # fmt: off
 # ruff: noqa: I001
 if TYPE_CHECKING:
+    from shardwise.backend.constant import dtype, e, inf, nan, newaxis, pi
     from shardwise.backend.device import device
     from shardwise.backend.dtypes import (
         bfloat16, bool, cdouble, cfloat, complex64, complex128, double, float, float16, float32, float64,
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from shardwise.backend.errors import ShardwiseError
     from shardwise.backend.kind import finfo, iinfo
     from shardwise.collectives import (
-        all_gather, all_reduce, barrier, broadcast, explain, local_rank, rank, reduce_scatter, shutdown,
-        world_size,
+        all_gather, all_reduce, barrier, broadcast, expect, explain, local_rank, preempted, rank,
+        reduce_scatter, shutdown, watch_preemption, world_size,
     )
     from shardwise.launch import spawn
     from shardwise.mesh import DeviceMesh, init_device_mesh
@@ -91,46 +92,47 @@ __all__ = [
     "corrcoef", "cos", "cosh", "cosine_similarity", "count_nonzero", "cov", "cross", "cuda", "cummax",
     "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det", "detach", "detect_anomaly",
     "device", "diag", "diag_embed", "diagflat", "diagonal", "diff", "digamma", "dist", "div", "divide",
-    "dot", "double", "dsplit", "dstack", "einsum", "empty", "empty_like", "enable_grad", "eq", "equal",
-    "erf", "erfc", "erfinv", "exp", "exp2", "explain", "expm1", "eye", "fft", "finfo", "fix", "flatten",
-    "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floor",
-    "floor_divide", "fmax", "fmin", "fmod", "frac", "from_dlpack", "from_numpy", "full", "full_like",
-    "gather", "gcd", "ge", "ger", "grad", "gradcheck", "gradgradcheck", "greater", "greater_equal", "gt",
-    "half", "hardshrink", "heaviside", "hessian", "histc", "histogram", "hsplit", "hstack", "hypot", "i0",
-    "i0e", "i1", "i1e", "iinfo", "imag", "index_add", "index_copy", "index_fill", "index_put",
-    "index_select", "inference_mode", "init_device_mesh", "initial_seed", "inner", "int", "int8", "int16",
-    "int32", "int64", "inverse", "is_complex", "is_floating_point", "is_grad_enabled", "is_same_size",
-    "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf",
-    "isreal", "jacobian", "jvp", "kron", "kthvalue", "layer_norm", "lcm", "ldexp", "le", "lerp", "less",
-    "less_equal", "lgamma", "linalg", "linspace", "local_rank", "log", "log1p", "log2", "log10",
-    "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "manual_seed",
-    "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_exp", "matrix_power", "max",
-    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "memory_stats", "meshgrid",
-    "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv",
-    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative",
-    "no_grad", "nonzero", "norm", "normal", "not_equal", "numel", "ones", "ones_like", "outer",
-    "pairwise_distance", "permute", "pinverse", "pixel_shuffle", "pixel_unshuffle", "polar", "polygamma",
-    "positive", "pow", "prelu", "prod", "ptp", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
-    "randint", "randint_like", "randn", "randn_like", "random", "randperm", "rank", "ravel", "real",
-    "reciprocal", "recompute", "reduce_scatter", "relu", "remainder", "repeat_interleave", "reshape",
-    "rms_norm", "roll", "rot90", "round", "row_stack", "rsqrt", "scalar_tensor", "scatter", "scatter_add",
-    "scatter_reduce", "searchsorted", "select", "selu", "set_grad_enabled", "sgn", "short", "shutdown",
-    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slogdet", "softmax", "sort", "spawn", "split",
-    "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "svd", "swapaxes",
-    "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot",
-    "threshold", "tile", "topk", "trace", "track_memory", "transpose", "trapezoid", "trapz", "tree_flatten",
-    "tree_leaves", "tree_map", "tree_unflatten", "tril", "tril_indices", "triu", "triu_indices",
-    "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unbind", "unflatten", "unique",
-    "unique_consecutive", "unsqueeze", "value_and_grad", "var", "var_mean", "vdot", "view_as_complex",
-    "view_as_real", "vjp", "vsplit", "vstack", "where", "world_size", "xlog1py", "xlogy", "zeros",
-    "zeros_like",
+    "dot", "double", "dsplit", "dstack", "dtype", "e", "einsum", "empty", "empty_like", "enable_grad", "eq",
+    "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expect", "explain", "expm1", "eye", "fft", "finfo",
+    "fix", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power",
+    "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "from_dlpack", "from_numpy", "full",
+    "full_like", "gather", "gcd", "ge", "ger", "grad", "gradcheck", "gradgradcheck", "greater",
+    "greater_equal", "gt", "half", "hardshrink", "heaviside", "hessian", "histc", "histogram", "hsplit",
+    "hstack", "hypot", "i0", "i0e", "i1", "i1e", "iinfo", "imag", "index_add", "index_copy", "index_fill",
+    "index_put", "index_select", "inf", "inference_mode", "init_device_mesh", "initial_seed", "inner",
+    "int", "int8", "int16", "int32", "int64", "inverse", "is_complex", "is_floating_point",
+    "is_grad_enabled", "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isin", "isinf",
+    "isnan", "isneginf", "isposinf", "isreal", "jacobian", "jvp", "kron", "kthvalue", "layer_norm", "lcm",
+    "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "linalg", "linspace", "local_rank", "log",
+    "log1p", "log2", "log10", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long",
+    "lt", "manual_seed", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_exp",
+    "matrix_power", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median",
+    "memory_stats", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul",
+    "multinomial", "multiply", "mv", "nan", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum",
+    "narrow", "ne", "neg", "negative", "newaxis", "no_grad", "nonzero", "norm", "normal", "not_equal",
+    "numel", "ones", "ones_like", "outer", "pairwise_distance", "permute", "pi", "pinverse",
+    "pixel_shuffle", "pixel_unshuffle", "polar", "polygamma", "positive", "pow", "preempted", "prelu", "prod", "ptp",
+    "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "random", "randperm", "rank", "ravel", "real", "reciprocal", "recompute",
+    "reduce_scatter", "relu", "remainder", "repeat_interleave", "reshape", "rms_norm", "roll", "rot90",
+    "round", "row_stack", "rsqrt", "scalar_tensor", "scatter", "scatter_add", "scatter_reduce",
+    "searchsorted", "select", "selu", "set_grad_enabled", "sgn", "short", "shutdown", "sigmoid", "sign",
+    "signbit", "sin", "sinc", "sinh", "slogdet", "softmax", "sort", "spawn", "split", "sqrt", "square",
+    "squeeze", "stack", "std", "std_mean", "sub", "subtract", "sum", "svd", "swapaxes", "swapdims", "t",
+    "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split", "tensordot", "threshold", "tile",
+    "topk", "trace", "track_memory", "transpose", "trapezoid", "trapz", "tree_flatten", "tree_leaves",
+    "tree_map", "tree_unflatten", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc",
+    "uint8", "uint16", "uint32", "uint64", "unbind", "unflatten", "unique", "unique_consecutive",
+    "unsqueeze", "value_and_grad", "var", "var_mean", "vdot", "view_as_complex", "view_as_real", "vjp",
+    "vsplit", "vstack", "watch_preemption", "where", "world_size", "xlog1py", "xlogy", "zeros", "zeros_like",
 ]
 _PACKAGES = ("backend", "collectives", "errors", "launch", "mesh", "nn", "optim", "parallel", "tensor")
 _MODULES = {  # of shardwise.tensor
     "autograd": "torch_autograd", "cuda": "cuda", "fft": "fft", "linalg": "linalg", "random": "random",
 }
 _HOMES = {  # what does not live in shardwise.tensor
+    "shardwise.backend.constant": ("dtype", "e", "inf", "nan", "newaxis", "pi"),
     "shardwise.backend.device": ("device",),
     "shardwise.backend.dtypes": (
         "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "float", "float16",
@@ -140,8 +142,8 @@ _HOMES = {  # what does not live in shardwise.tensor
     "shardwise.backend.errors": ("ShardwiseError",),
     "shardwise.backend.kind": ("finfo", "iinfo"),
     "shardwise.collectives": (
-        "all_gather", "all_reduce", "barrier", "broadcast", "explain", "local_rank", "rank",
-        "reduce_scatter", "shutdown", "world_size",
+        "all_gather", "all_reduce", "barrier", "broadcast", "expect", "explain", "local_rank", "preempted",
+        "rank", "reduce_scatter", "shutdown", "watch_preemption", "world_size",
     ),
     "shardwise.launch": ("spawn",),
     "shardwise.mesh": ("DeviceMesh", "init_device_mesh"),
@@ -152,6 +154,37 @@ _HOMES = {  # what does not live in shardwise.tensor
         "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "selu", "threshold",
     ),
 }
+_KINDS = "write tensor(..., dtype=...)"
+_SAVE = "write what state_dict() gives with safetensors, see docs/how-to/pytorch-weights.md, or pickle it"
+_INSTEAD = {  # what scripts for PyTorch ask for and is not here, and what to do about it
+    "FloatTensor": _KINDS, "DoubleTensor": _KINDS, "HalfTensor": _KINDS, "BFloat16Tensor": _KINDS,
+    "LongTensor": _KINDS, "IntTensor": _KINDS, "ByteTensor": _KINDS, "BoolTensor": _KINDS,
+    "Generator": "random numbers follow manual_seed(), and numpy.random.default_rng() is there",
+    "Size": "a shape is a tuple",
+    "amp": "autocast() is here; a GradScaler is not",
+    "backends": "leave it out",
+    "can_cast": "that is numpy.can_cast()",
+    "compile": "leave it out",
+    "cpu": "autocast() is here",
+    "distributed": "that is shardwise.collectives",
+    "func": "grad, value_and_grad, vjp, jvp, jacobian and hessian are here",
+    "get_default_dtype": "it is float32",
+    "jit": "leave it out",
+    "load": _SAVE,
+    "multiprocessing": "spawn() is here",
+    "promote_types": "that is numpy.promote_types()",
+    "result_type": "that is numpy.result_type()",
+    "save": _SAVE,
+    "set_default_dtype": "it is float32; give dtype=, or cast a module with double()",
+    "set_default_device": "give device=",
+    "set_float32_matmul_precision": "leave it out",
+    "set_printoptions": "numpy.set_printoptions() sets how tensors are printed",
+    "set_num_threads": "set OMP_NUM_THREADS, or use threadpoolctl; `shardwise run` gives each rank its cores",
+    "special": "most of its functions are here, as erf() is",
+    "utils": "batches are indexed arrays, and parallel.DistributedSampler says which rows are a rank's; "
+             "torch.utils.checkpoint is recompute(), and to_dlpack a tensor's __dlpack__()",
+    "vmap": "operations take batches in their first dims",
+}
 # fmt: on
 
 
@@ -160,7 +193,7 @@ def __getattr__(name: str) -> object:
     if name in _PACKAGES:
         return importlib.import_module(f"shardwise.{name}")
     if name not in __all__:
-        raise AttributeError(f"module 'shardwise' has no attribute {name!r}")
+        raise _missing(name)
     value: object
     if name in _MODULES:
         value = importlib.import_module(f"shardwise.tensor.{_MODULES[name]}")
@@ -168,6 +201,14 @@ def __getattr__(name: str) -> object:
         value = importlib.import_module(_home(name)).__dict__[name]
     globals()[name] = value
     return value
+
+
+def _missing(name: str) -> AttributeError:
+    message = f"module 'shardwise' has no attribute {name!r}"
+    if name not in _INSTEAD:
+        return AttributeError(message)
+    # With a name and no object, so that Python adds no guess of its own.
+    return AttributeError(f"{message}: {_INSTEAD[name]}", name=name)
 
 
 def _home(name: str) -> str:

@@ -44,7 +44,9 @@ class Interchange(Carrier):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         if self.requires_grad:
             raise AutogradError(
-                "NumPy asked for the array of a tensor that requires grad: call detach() first"
+                "NumPy asked for the array of a tensor that requires grad. To keep its gradient, join "
+                "tensors by np.stack([...]), not np.array([...]), and use functions that take them; else "
+                "call detach() first"
             )
         return np.array(backend_of(self.data).to_host(self.data), dtype=dtype, copy=copy)
 

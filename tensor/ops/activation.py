@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.activation import (
+from shardwise.backend.kernels.activation.activation import (
     gelu_backward,
     gelu_forward,
     gelu_tanh_backward,
     gelu_tanh_forward,
 )
-from shardwise.backend.kernels.softmax import (
+from shardwise.backend.kernels.row.softmax import (
     log_softmax_backward,
     log_softmax_forward,
     softmax_backward,

@@ -11,10 +11,10 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError
-from shardwise.backend.kernels.bias import WIDE, add_row
-from shardwise.backend.kernels.casting import cast
-from shardwise.backend.kernels.choice import choose, fill, fill_rest
-from shardwise.backend.kernels.transposition import compact
+from shardwise.backend.kernels.memory.transposition import compact
+from shardwise.backend.kernels.pointwise.bias import WIDE, add_row
+from shardwise.backend.kernels.pointwise.casting import cast
+from shardwise.backend.kernels.pointwise.choice import choose, fill, fill_rest
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.precision import are_wide_floats

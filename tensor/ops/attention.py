@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.attention import Dropped, attention_backward, attention_forward
+from shardwise.backend.kernels.attention.attention import Dropped, attention_backward, attention_forward
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["Attention"]

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.choice import larger_share, within
-from shardwise.backend.kernels.combination import clip
+from shardwise.backend.kernels.pointwise.choice import larger_share, within
+from shardwise.backend.kernels.pointwise.combination import clip
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.precision import are_wide_floats
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.combination import add_product, add_quotient, interpolate
+from shardwise.backend.kernels.pointwise.combination import add_product, add_quotient, interpolate
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.precision import are_wide_floats

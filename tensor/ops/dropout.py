@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
+from shardwise.backend.kernels.random.dropout import dropout_backward, dropout_forward
 from shardwise.backend.random import bernoulli
 from shardwise.tensor.function import Context, Function, Gradients
 

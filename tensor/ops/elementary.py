@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.rectifier import relu_forward, threshold_backward
-from shardwise.backend.kernels.smooth import sigmoid_backward, sigmoid_forward
+from shardwise.backend.kernels.activation.rectifier import relu_forward, threshold_backward
+from shardwise.backend.kernels.activation.smooth import sigmoid_backward, sigmoid_forward
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.scalar import weak

@@ -6,7 +6,7 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.embedding import embedding_backward
+from shardwise.backend.kernels.place.embedding import embedding_backward
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["BagSum", "WeighedEmbedding"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import DTypeError, ShapeError
-from shardwise.backend.kernels.total import largest_over, smallest_over
+from shardwise.backend.kernels.reduction.total import largest_over, smallest_over
 from shardwise.tensor.dim import Dims, counted_dim, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.order import chosen, placed

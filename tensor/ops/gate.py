@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.gate import (
+from shardwise.backend.kernels.activation.gate import (
     glu_backward,
     glu_forward,
     silu_gate_backward,

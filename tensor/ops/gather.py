@@ -13,7 +13,7 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.gather import gather_along, scatter_along
+from shardwise.backend.kernels.place.gather import gather_along, scatter_along
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.bound import check_index
 from shardwise.tensor.ops.letter import LETTERS, term

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.smooth import tanh_backward
+from shardwise.backend.kernels.activation.smooth import tanh_backward
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.embedding import embedding_backward
+from shardwise.backend.kernels.place.embedding import embedding_backward
 from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.key import index_terms, kept_index, last_writes, never_repeats

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.likelihood import (
+from shardwise.backend.kernels.pointwise.likelihood import (
     binary_cross_entropy_backward,
     logistic_loss_backward,
     logistic_loss_forward,

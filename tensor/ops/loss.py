@@ -8,12 +8,12 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.loss import (
+from shardwise.backend.kernels.row.loss import (
     cross_entropy_and_slope,
     cross_entropy_backward,
     cross_entropy_forward,
 )
-from shardwise.backend.kernels.weighted_loss import (
+from shardwise.backend.kernels.row.weighted_loss import (
     soft_cross_entropy_backward,
     soft_cross_entropy_forward,
     weighted_cross_entropy_backward,

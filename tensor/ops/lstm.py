@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.lstm import lstm_backward, lstm_forward
-from shardwise.backend.kernels.sequence import previous
+from shardwise.backend.kernels.recurrent.lstm import lstm_backward, lstm_forward
+from shardwise.backend.kernels.recurrent.sequence import previous
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.recurrent import Shapes, gated_flops, products
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ShapeError
-from shardwise.backend.kernels.reduction import column_sum
+from shardwise.backend.kernels.reduction.reduction import column_sum
 from shardwise.backend.product import matmul
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj

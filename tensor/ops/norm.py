@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
-from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
-from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
-from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
+from shardwise.backend.kernels.channel.batch_norm import batch_norm_backward, batch_norm_forward
+from shardwise.backend.kernels.channel.group_norm import group_norm_backward, group_norm_forward
+from shardwise.backend.kernels.row.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.row.rms_norm import rms_norm_backward, rms_norm_forward
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm", "Running"]

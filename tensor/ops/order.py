@@ -109,7 +109,8 @@ class PlaceAlong(Function):
     def forward(ctx: Context, g: Array, index: Array, size: int, dim: int) -> Array:
         ctx.dim = dim
         ctx.save(index)
-        out = np.zeros_like(g, shape=(*g.shape[:dim], size, *g.shape[dim + 1 :]))
+        # Not zeros_like, which writes the zeros that memory may have anyway.
+        out = np.zeros((*g.shape[:dim], size, *g.shape[dim + 1 :]), g.dtype, like=g)
         out[grid(index, dim)] = g
         return out
 

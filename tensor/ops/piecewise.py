@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.piecewise import (
+from shardwise.backend.kernels.activation.piecewise import (
     between,
     beyond,
     hard_sigmoid_backward,

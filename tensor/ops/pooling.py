@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.pooling import (
+from shardwise.backend.kernels.window.pooling import (
     Counts,
     Windows,
     average_backward,

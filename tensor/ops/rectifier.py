@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.rectifier import (
+from shardwise.backend.kernels.activation.rectifier import (
     elu_backward,
     elu_forward,
     leaky_relu_backward,

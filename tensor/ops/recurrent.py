@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.gru import gru_backward, gru_forward
-from shardwise.backend.kernels.sequence import previous, stacked, step_order, where_seen
+from shardwise.backend.kernels.recurrent.gru import gru_backward, gru_forward
+from shardwise.backend.kernels.recurrent.sequence import previous, stacked, step_order, where_seen
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["Gru", "Rnn", "Shapes", "gated_flops", "products"]

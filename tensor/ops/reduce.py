@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.choice import fill
-from shardwise.backend.kernels.scan import product_backward
-from shardwise.backend.kernels.total import LARGE, product_over, sum_of_numbers_over, sum_over
+from shardwise.backend.kernels.pointwise.choice import fill
+from shardwise.backend.kernels.reduction.scan import product_backward
+from shardwise.backend.kernels.reduction.total import LARGE, product_over, sum_of_numbers_over, sum_over
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
@@ -106,9 +106,13 @@ class Mean(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-        dims = counted_dims("mean", dim, a.ndim)
-        ctx.shape, ctx.kept = a.shape, kept_shape(a.shape, dims)
-        ctx.count = math.prod([a.shape[d] for d in dims])
+        ctx.shape = a.shape
+        if dim is None:  # most means are of everything
+            dims, ctx.kept, ctx.count = None, (1,) * a.ndim, a.size
+        else:
+            dims = counted_dims("mean", dim, a.ndim)
+            ctx.kept = kept_shape(a.shape, dims)
+            ctx.count = math.prod([a.shape[d] for d in dims])
         total = (
             reduced(sum_over, a, dims, keepdim) if a.size >= LARGE else np.sum(a, axis=dims, keepdims=keepdim)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.regression import (
+from shardwise.backend.kernels.pointwise.regression import (
     absolute_error_backward,
     absolute_error_forward,
     huber_backward,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.resampling import resample_backward, resample_forward
+from shardwise.backend.kernels.window.resampling import resample_backward, resample_forward
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["Resample", "Sampling", "Unsample"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.scan import (
+from shardwise.backend.kernels.reduction.scan import (
     running_largest,
     running_product,
     running_product_backward,

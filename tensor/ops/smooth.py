@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.silu import silu_backward, silu_forward
-from shardwise.backend.kernels.smooth import (
+from shardwise.backend.kernels.activation.silu import silu_backward, silu_forward
+from shardwise.backend.kernels.activation.smooth import (
     log_sigmoid_backward,
     log_sigmoid_forward,
     mish_backward,

@@ -8,7 +8,7 @@ import numpy as np
 
 from shardwise.backend import special
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.activation import erf
+from shardwise.backend.kernels.activation.activation import erf
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["I0", "I1", "Digamma", "Erf", "Erfc", "Erfinv", "I0e", "I1e", "Lgamma", "Polygamma"]

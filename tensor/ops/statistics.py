@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.total import largest_over, sum_of_sizes_over, sum_of_squares_over, sum_over
+from shardwise.backend.kernels.reduction.total import (
+    largest_over,
+    sum_of_sizes_over,
+    sum_of_squares_over,
+    sum_over,
+)
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.transposition import compact
+from shardwise.backend.kernels.memory.transposition import compact
 from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.letter import LETTERS, by_size, term

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array, Shape
-from shardwise.backend.kernels.convolution import add_windows_, take_windows_
+from shardwise.backend.kernels.window.convolution import add_windows_, take_windows_
 from shardwise.tensor.function import Context, Function, Gradients
 
 __all__ = ["Fold", "Unfold"]

@@ -98,6 +98,22 @@ def test_mkl_gives_the_product(monkeypatch: pytest.MonkeyPatch, dtype: Any) -> N
 
 
 @needs_mkl
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch", [1, 5])
+def test_mkl_writes_matrices_that_lie_between_each_other(
+    monkeypatch: pytest.MonkeyPatch, dtype: Any, batch: int
+) -> None:
+    """As the heads of attention do: row i of all matrices, then row i + 1."""
+    monkeypatch.setattr(product, "chosen_mkl", load_mkl)
+    monkeypatch.setattr(product, "_WORTH_A_CALL", 1)
+    a, b = matrices((batch,), 6, 7, dtype, "plain"), matrices((batch,), 7, 8, dtype, "plain")
+    room = np.full((6, batch, 8), np.nan, dtype)
+    out = room.swapaxes(0, 1)
+    assert matmul(a, b, out=out) is out
+    np.testing.assert_allclose(out, np.einsum("bmk,bkn->bmn", a, b), rtol=2e-5, atol=2e-5)
+
+
+@needs_mkl
 def test_mkl_multiplies_bfloat16() -> None:
     mkl = load_mkl()
     assert isinstance(mkl, Mkl)

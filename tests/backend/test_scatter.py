@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shardwise.backend import scatter
-from shardwise.backend.kernels.scatter import scatter_rows
+from shardwise.backend.kernels.place.scatter import scatter_rows
 from shardwise.backend.scatter import added_at
 from tolerance import assert_close
 

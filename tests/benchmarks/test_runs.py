@@ -19,15 +19,15 @@ KEYS = ["name", "unit", "ours", "peer", "ratio", "limit", "share_of_limit"]
 
 # The operations of ops.py, and of which of them a kernel alone is measured: forward, backward.
 OPERATIONS = {
-    **dict.fromkeys(("add", "mul", "mul by a number", "add a row", "exp", "tanh", "erf"), "f"),
-    **dict.fromkeys(("sum", "sum(0)", "sum(-1)", "clone"), "f"),
-    **dict.fromkeys(("gelu", "gelu tanh", "softmax", "log_softmax", "layer_norm", "dropout"), "fb"),
-    "embedding": "b",
-    **dict.fromkeys(("where", "masked_fill", "sigmoid", "relu", "leaky_relu", "silu"), ""),
-    **dict.fromkeys(("mean", "nansum", "prod(-1)", "norm", "max(-1)", "amax(-1)", "topk(-1)"), ""),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "transpose", "cat", "index rows"), ""),
-    **dict.fromkeys(("to float16", "to bfloat16", "rms_norm", "mse_loss"), ""),
-    **dict.fromkeys(("batch_norm", "max_pool2d", "conv2d"), ""),
+    **dict.fromkeys(
+        ("add", "mul", "mul by a number", "add a row", "where", "masked_fill", "exp", "erf"), "f"
+    ),
+    **dict.fromkeys(("sum", "sum(0)", "sum(-1)", "nansum", "prod(-1)", "amax(-1)", "topk(-1)"), "f"),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "clone", "transpose", "to float16", "to bfloat16"), "f"),
+    **dict.fromkeys(("tanh", "sigmoid", "relu", "leaky_relu", "silu", "gelu", "gelu tanh"), "fb"),
+    **dict.fromkeys(("softmax", "log_softmax", "layer_norm", "rms_norm", "batch_norm", "dropout"), "fb"),
+    **dict.fromkeys(("embedding", "max_pool2d"), "b"),
+    **dict.fromkeys(("mean", "norm", "max(-1)", "cat", "index rows", "mse_loss", "conv2d"), ""),
 }
 FREE = ("add", "sum", "sum(0)", "sum(-1)", "mean", "clone", "transpose", "cat")  # backwards without a limit
 PRODUCTS = ("8x4 and 4x8", "8x8 and 8x8", "2x8x32 and 2x32x8")
@@ -38,10 +38,10 @@ def operations() -> dict[tuple[str, str], bool]:
     """What ops.py measures when it is tiny."""
     names: dict[tuple[str, str], bool] = {}
     for prefix, classes in (("", 8), ("small ", 8)):
-        kernels = OPERATIONS | {f"cross_entropy of {n}": "" for n in (classes, 6)}
+        kernels = OPERATIONS | {f"cross_entropy of {n}": "fb" for n in (classes, 6)}
         if not prefix:
             kernels |= {f"product of {shapes}": "f" for shapes in PRODUCTS}
-            kernels |= {f"causal attention over {n}": "" for n in (4, 8)}
+            kernels |= {f"causal attention over {n}": "fb" for n in (4, 8)}
         for name, alone in kernels.items():
             what = [f"kernel {DIRECTIONS[letter]}" for letter in alone] + ["forward", "backward"]
             free = name in FREE or name.startswith("cross_entropy")
@@ -49,11 +49,19 @@ def operations() -> dict[tuple[str, str], bool]:
                 (f"{prefix}{name}: {each}", "us"): not prefix and not (free and each == "backward")
                 for each in what
             }
-    return names | {(f"AdamW, {what}", "us"): True for what in ("10M parameters", "200 of 64x64")}
+    updates = [f"AdamW, {what}" for what in ("10M parameters", "200 of 64x64")]
+    return names | {(name, "us"): True for update in updates for name in (f"{update}: kernel", update)}
 
 
 # What each measures: the results' names with their units, and those that know a limit.
 EXPECTED = {
+    "collectives": {
+        (f"{collective}, {arrays}, 1 KiB, 2 ranks, against {peer}", "us"): True
+        for collective in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
+        for arrays in ("ordinary", "symmetric")
+        for peer in ("gloo", "mpi")
+    }
+    | {("core used by a rank that waits, 2 ranks", "%"): True},
     "ddp_overlap": {
         ("DDP, 2 ranks: step over one without communication", "x"): False,
         ("DDP, 2 ranks: all-reduce of the gradients alone", "ms"): False,

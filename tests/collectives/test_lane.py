@@ -49,8 +49,7 @@ class Scripted:
 
 
 def work_of(lane: Lane, start: object, finish: object = lambda: None, timeout: float = 5.0) -> Work[object]:
-    record = Record("all_reduce", 7, "world", 2, np.dtype("f"), (3,), 12)
-    record.source = "train.py:12"
+    record = Record("all_reduce", 7, "world", 2, np.dtype("f"), (3,), place="train.py:12")
     return Work(lane, record, 1, timeout, start, finish)  # type: ignore[arg-type]
 
 

@@ -100,8 +100,7 @@ def test_the_table() -> None:
     records: list[Record] = []
     ledger.listen(records)
     for seq, (op, implicit) in enumerate([("all_reduce", False), ("all_reduce", False), ("broadcast", True)]):
-        record = Record(op, seq, "world", 2, np.dtype("f"), (256,), 1024, implicit)
-        record.source = "train.py:9"
+        record = Record(op, seq, "world", 2, np.dtype("f"), (256,), implicit, place="train.py:9")
         record.start, record.end = 1.0, 1.0015
         ledger.write(record)
     ledger.ignore(records)
@@ -119,7 +118,7 @@ def test_the_table() -> None:
 def test_the_ring_is_bounded() -> None:
     ledger = Ledger(capacity=3)
     for seq in range(5):
-        ledger.write(Record("barrier", seq, "world", 1, np.dtype("B"), (), 0))
+        ledger.write(Record("barrier", seq, "world", 1, np.dtype("B"), ()))
     assert [record.seq for record in ledger.records] == [2, 3, 4]
 
 

@@ -39,7 +39,7 @@ def comes_true(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 def watched(progress: Progress, attended: bool = False) -> tuple[Lane, Work[None]]:
     lane = Lane()
     lane.attended = attended
-    record = Record("barrier", 0, "world", 1, np.dtype("B"), (), 0)
+    record = Record("barrier", 0, "world", 1, np.dtype("B"), ())
     work = Work(lane, record, 0, 5.0, Slow, lambda: None)
     lane.submit(work)
     progress.watch(lane)

@@ -8,16 +8,21 @@ from collections.abc import Iterator
 import numpy as np
 
 from device_cases.case import RNG, Case, normal
-from shardwise.backend.kernels.activation import (
+from shardwise.backend.kernels.activation.activation import (
     erf,
     gelu_backward,
     gelu_forward,
     gelu_tanh_backward,
     gelu_tanh_forward,
 )
-from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
-from shardwise.backend.kernels.gate import glu_backward, glu_forward, swiglu_backward, swiglu_forward
+from shardwise.backend.kernels.activation.gate import (
+    glu_backward,
+    glu_forward,
+    swiglu_backward,
+    swiglu_forward,
+)
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
+from shardwise.backend.kernels.random.dropout import dropout_backward, dropout_forward
 
 __all__ = ["dropouts", "formulas", "gates", "pointwise"]
 

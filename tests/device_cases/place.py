@@ -7,20 +7,20 @@ from collections.abc import Iterator
 import numpy as np
 
 from device_cases.case import RNG, Case, normal
-from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
-from shardwise.backend.kernels.convolution import add_windows_, take_windows_
-from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
-from shardwise.backend.kernels.embedding import embedding_backward
-from shardwise.backend.kernels.gather import gather_along, scatter_along
-from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
-from shardwise.backend.kernels.pooling import (
+from shardwise.backend.kernels.channel.batch_norm import batch_norm_backward, batch_norm_forward
+from shardwise.backend.kernels.channel.group_norm import group_norm_backward, group_norm_forward
+from shardwise.backend.kernels.place.embedding import embedding_backward
+from shardwise.backend.kernels.place.gather import gather_along, scatter_along
+from shardwise.backend.kernels.place.scatter import scatter_rows
+from shardwise.backend.kernels.window.convolution import add_windows_, take_windows_
+from shardwise.backend.kernels.window.depthwise import depthwise_forward, depthwise_input, depthwise_weight
+from shardwise.backend.kernels.window.pooling import (
     average_backward,
     average_forward,
     maximum_backward,
     maximum_forward,
 )
-from shardwise.backend.kernels.resampling import resample_backward, resample_forward
-from shardwise.backend.kernels.scatter import scatter_rows
+from shardwise.backend.kernels.window.resampling import resample_backward, resample_forward
 
 __all__ = ["planes", "scatters", "windows"]
 

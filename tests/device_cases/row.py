@@ -7,11 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from device_cases.case import Case, normal
-from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
-from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
-from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
-from shardwise.backend.kernels.scan import running_largest, running_product, running_smallest, running_sum
-from shardwise.backend.kernels.softmax import (
+from shardwise.backend.kernels.reduction.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.reduction.scan import (
+    running_largest,
+    running_product,
+    running_smallest,
+    running_sum,
+)
+from shardwise.backend.kernels.row.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.row.rms_norm import rms_norm_backward, rms_norm_forward
+from shardwise.backend.kernels.row.softmax import (
     log_softmax_backward,
     log_softmax_forward,
     softmax_backward,

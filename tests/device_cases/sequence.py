@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from device_cases.case import RNG, Case, normal
-from shardwise.backend.kernels.attention import Dropped, attention_backward, attention_forward
-from shardwise.backend.kernels.gru import gru_backward, gru_forward
-from shardwise.backend.kernels.lstm import lstm_backward, lstm_forward
+from shardwise.backend.kernels.attention.attention import Dropped, attention_backward, attention_forward
+from shardwise.backend.kernels.recurrent.gru import gru_backward, gru_forward
+from shardwise.backend.kernels.recurrent.lstm import lstm_backward, lstm_forward
 
 __all__ = ["attention", "recurrent"]
 

@@ -16,6 +16,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import shardwise as sw
+from doubles import FOLDER
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "train_gpt.py"
 SIZES = "--layers 1 --dim 16 --heads 2 --context 16 --batch 12 --steps 4 --warmup 1 --sample 5"
@@ -49,14 +50,25 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(command: list[str], text: Path, save: Path) -> float:
+def run(command: list[str], text: Path, save: Path, device_transport: str = "") -> float:
+    device, environment = "cpu", ENVIRONMENT
+    if device_transport:  # of a device that is not there: the double takes the place of CuPy in the ranks
+        path = f"{FOLDER}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        device, environment = (
+            "cuda",
+            {
+                **ENVIRONMENT,
+                "PYTHONPATH": path,
+                "SHARDWISE_DEVICE_TRANSPORT": device_transport,
+            },
+        )
     done = subprocess.run(
-        [*command, str(SCRIPT), *SMALL, "--data", str(text), "--save", str(save)],
+        [*command, str(SCRIPT), *SMALL, "--data", str(text), "--save", str(save), "--device", device],
         capture_output=True,
         text=True,
         timeout=100,
         check=False,
-        env=os.environ | ENVIRONMENT,
+        env=os.environ | environment,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.strip().splitlines()[-1].removeprefix("[r0] ")
@@ -89,6 +101,17 @@ def test_two_ranks_learn_what_one_does(
     weights = load_file(tmp_path / "gpt.safetensors")
     assert weights.keys() == alone[1].keys()
     for name, array in weights.items():
+        np.testing.assert_allclose(array, alone[1][name], atol=STEP / 100)
+
+
+@pytest.mark.parametrize(("n", "by"), [(2, "nccl"), (4, "nccl"), (2, "staged")])
+def test_on_the_double_of_a_gpu(
+    n: int, by: str, text: Path, alone: tuple[float, dict[str, Any]], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "shardwise", "run", "-n", str(n)]
+    loss = run(command, text, tmp_path / "gpt.safetensors", by)
+    assert loss == pytest.approx(alone[0], abs=PRINTED)
+    for name, array in load_file(tmp_path / "gpt.safetensors").items():
         np.testing.assert_allclose(array, alone[1][name], atol=STEP / 100)
 
 

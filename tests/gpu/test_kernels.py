@@ -10,12 +10,12 @@ import pytest
 
 from device_cases import CASES, Case, cast, results
 from shardwise.backend import bernoulli, get_backend, normal, uniform
-from shardwise.backend.kernels.activation import gelu_forward
-from shardwise.backend.kernels.dropout import dropout_forward
+from shardwise.backend.kernels.activation.activation import gelu_forward
 from shardwise.backend.kernels.kernel import plain_formulas
-from shardwise.backend.kernels.optimizer import UPDATES, Update, adam
-from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
-from shardwise.backend.kernels.softmax import softmax_forward
+from shardwise.backend.kernels.optimizer.optimizer import UPDATES, Update, adam
+from shardwise.backend.kernels.random.dropout import dropout_forward
+from shardwise.backend.kernels.reduction.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.row.softmax import softmax_forward
 from tolerance import assert_close, widened
 
 NAMES = sorted({case.kernel.name for case in CASES.values()})

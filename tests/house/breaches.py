@@ -146,10 +146,13 @@ BAD: list[tuple[Rule, dict[str, str], list[str]]] = [
             "src/shardwise/x.py": "from tqdm import tqdm",
         },
         [
-            "backend/cpu.py:1: cupy belongs to backend/cuda.py, backend/*_cuda.py, collectives/nccl.py",
-            "collectives/lane.py:2: mpi4py belongs to collectives/mpi.py, collectives/mpi_*.py, launch/*.py",
+            (
+                "backend/cpu.py:1: cupy belongs to "
+                "backend/cuda.py, backend/*_cuda.py, collectives/device/nccl.py"
+            ),
+            "collectives/lane.py:2: mpi4py belongs to collectives/mpi/*.py, launch/*.py",
             "nn/linear.py:1: scipy is not a library of this house (THIRD_PARTY in tests/house/floors.py)",
-            "tensor/ops.py:1: numba belongs to backend/*_cpu.py, backend/*jit.py",
+            "tensor/ops.py:1: numba belongs to backend/*_cpu.py, backend/*jit.py, collectives/shm/*_cpu.py",
             "src/shardwise/x.py:1: tqdm belongs to launch/*.py",
         ],
     ),
@@ -164,13 +167,16 @@ BAD: list[tuple[Rule, dict[str, str], list[str]]] = [
     (
         imports.late_import,
         {
-            "collectives/mpi.py": "from mpi4py import MPI",
+            "collectives/mpi/transport.py": "from mpi4py import MPI",
             "nn/linear.py": "def f():\n    import json",
             "mesh/mesh.py": "import importlib\nimportlib.import_module(f'{__name__}.x')",
             "optim/adamw.py": "class A:\n    def f(self):\n        from shardwise.tensor import Tensor",
         },
         [
-            "collectives/mpi.py:1: importing mpi4py starts it; import it inside the function that needs it",
+            (
+                "collectives/mpi/transport.py:1: importing mpi4py starts it; "
+                "import it inside the function that needs it"
+            ),
             "nn/linear.py:2: an import inside a function; put it at the top",
             "mesh/mesh.py:2: imports a computed name; write an import statement",
             "optim/adamw.py:3: an import inside a function; put it at the top",
@@ -231,14 +237,16 @@ GOOD = {
     "backend/__init__.py": '"""Doc."""\n\nfrom shardwise.backend.cpu import Cpu\n\n__all__ = ["Cpu"]',
     "backend/cpu.py": "import os\nimport numpy as np\nclass Cpu: ...\n_x = 1",
     "backend/cuda.py": "import cupy as cp\nfrom shardwise.backend.cpu import Cpu",
-    "backend/kernels/norm.py": "def fused():\n    from shardwise.backend.kernels import norm_cpu",
-    "backend/kernels/norm_cpu.py": "import numba\nfrom shardwise.backend.kernels.jit import njit",
+    "backend/kernels/row/norm.py": "def fused():\n    from shardwise.backend.kernels.row import norm_cpu",
+    "backend/kernels/row/norm_cpu.py": "import numba\nfrom shardwise.backend.kernels.jit import njit",
     "backend/kernels/jit.py": "from numba import njit",
-    "collectives/mpi.py": (
+    "collectives/mpi/transport.py": (
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mpi4py import MPI\n"
         "def world():\n    from mpi4py import MPI\n    return MPI"
     ),
-    "collectives/world.py": "def world():\n    from shardwise.collectives import mpi\n    return mpi",
+    "collectives/world.py": (
+        "def world():\n    from shardwise.collectives.mpi import transport\n    return transport"
+    ),
     "nn/linear.py": "from shardwise.backend import Cpu\nfrom shardwise.nn.init import _normal",
     "nn/__init__.py": "from shardwise.nn import effect as effect",
     "nn/effect.py": "__all__: list[str] = []",

@@ -30,9 +30,9 @@ ROOF_VALUES = ("__version__",)
 # Folders of scripts: not installed, so they import the package as a user does.
 SCRIPTS = ("benchmarks", "examples", "tests")
 
-_NUMBA_FILES = ("backend/*_cpu.py", "backend/*jit.py")
-_CUPY_FILES = ("backend/cuda.py", "backend/*_cuda.py", "collectives/nccl.py")
-_MPI_FILES = ("collectives/mpi.py", "collectives/mpi_*.py", "launch/*.py")
+_NUMBA_FILES = ("backend/*_cpu.py", "backend/*jit.py", "collectives/shm/*_cpu.py")
+_CUPY_FILES = ("backend/cuda.py", "backend/*_cuda.py", "collectives/device/nccl.py")
+_MPI_FILES = ("collectives/mpi/*.py", "launch/*.py")
 
 # Every third-party name that the package may import, with the files that may do it.
 THIRD_PARTY = {
@@ -51,7 +51,7 @@ THIRD_PARTY = {
 # Slow to import, or starting something: these may be imported inside functions, and so may
 # the files that exist to import them.
 LATE = ("numba", "llvmlite", "cupy", "cupyx", "cupy_backends", "mpi4py")
-LATE_FILES = (*_NUMBA_FILES, *_CUPY_FILES, "collectives/mpi.py", "collectives/mpi_*.py")
+LATE_FILES = (*_NUMBA_FILES, *_CUPY_FILES, "collectives/mpi/*.py")
 # Importing mpi4py.MPI starts MPI, so no module may do it while it is itself imported.
 ONLY_IN_FUNCTIONS = ("mpi4py",)
 # Files that load a module whose name is computed: the lazy names of the roof (PEP 562), the fused

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +48,68 @@ def test_one_rank_raises_while_others_wait_in_mpi(script: Script, run: Run) -> N
     assert "runpy" not in done.err
     assert "rank.py" not in done.err
     assert done.err.count("Traceback") == 1
+
+
+def test_a_thread_that_raises_is_told_as_a_rank_that_does(script: Script, run: Run) -> None:
+    path = script("""
+        import threading, time
+        import shardwise as sw
+
+        def fail():
+            raise ValueError("boom")
+
+        sw.barrier()
+        if sw.rank() == 1:
+            threading.Thread(target=fail).start()
+            time.sleep(60)
+        sw.barrier()
+    """)
+    done = run("-n", 3, path)
+    assert done.code == 1
+    lines = done.said.splitlines()
+    assert lines[0] == "shardwise run: rank 1 of 3 failed; the others were stopped:"
+    assert lines[1] == "Traceback (most recent call last):"
+    assert lines[-1] == "ValueError: boom"
+    assert "MPI_Abort" not in done.err + done.out
+    assert done.err.count("Traceback") == 1
+
+
+def test_a_rank_that_was_asked_to_end_is_the_cause(script: Script, run: Run) -> None:
+    """Not those that waited for it, though MPI's launcher ends ranks by SIGTERM too."""
+    path = script("""
+        import os, signal, time
+        import shardwise as sw
+
+        sw.barrier()
+        if sw.rank() == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        while True:
+            sw.barrier()
+    """)
+    done = run("-n", 3, path)
+    assert done.said.splitlines()[0].startswith("shardwise run: rank 1 of 3 was killed by SIGTERM")
+    assert "Traceback" not in done.err
+    assert done.code == 128 + 15
+
+
+def test_a_rank_that_was_stopped_hears_that_the_job_is_over(script: Script, run: Run, tmp_path: Path) -> None:
+    path = script("""
+        import os, signal, sys, time
+        if os.environ["RANK"] == "1":
+            signal.signal(signal.SIGTERM, lambda number, frame: (open("heard", "w").close(), sys.exit(0)))
+            open("pid", "w").write(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(60)
+        while not os.path.exists("pid"):
+            time.sleep(0.01)
+        raise ValueError("boom")
+    """)
+    done = run("-n", 2, path)
+    assert done.code == 1
+    assert has_ended_in_time(done.seconds)
+    assert (tmp_path / "heard").exists()
+    assert all_gone([(tmp_path / "pid").read_text()])
 
 
 def test_the_same_failure_of_all_ranks_is_told_once(script: Script, run: Run) -> None:
@@ -326,14 +389,23 @@ def test_user_signals_are_passed_on(script: Script, start: Callable[..., Job]) -
 @pytest.mark.parametrize(
     "before", ["", "from mpi4py import MPI; MPI.COMM_WORLD.recv(source=1 - MPI.COMM_WORLD.rank)"]
 )
-def test_a_killed_launcher_leaves_nothing(before: str, script: Script, start: Callable[..., Job]) -> None:
-    folders = set(Path("/tmp").glob("shardwise-*"))
+def test_a_killed_launcher_leaves_nothing(
+    before: str, script: Script, start: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other jobs of this machine come and go in its own; the path of a socket has to be short.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        leave_nothing(before, script, start, Path(folder))
+
+
+def leave_nothing(before: str, script: Script, start: Callable[..., Job], folder: Path) -> None:
     job = start("-n", 2, script(WAIT.format(before=before)))
     pids = job.wait_for(r"pid (\d+)", 4)
+    assert list(folder.glob("shardwise-*"))
     job.process.kill()
     job.finish()
     assert all_gone(pids)
-    assert set(Path("/tmp").glob("shardwise-*")) <= folders
+    assert not list(folder.glob("shardwise-*"))
 
 
 def test_a_killed_supervisor_takes_its_rank_and_the_job_along(
@@ -347,3 +419,24 @@ def test_a_killed_supervisor_takes_its_rank_and_the_job_along(
     assert re.match(r"shardwise run: rank \d of 2 vanished without a word, as if killed by SIGKILL", said)
     assert seconds < FIVE_SECONDS
     assert all_gone(re.findall(r"pid (\d+)", "".join(job.lines)))
+
+
+@pytest.mark.parametrize(
+    "end", ["raise ValueError('boom')", "time.sleep(60)"], ids=["fails", "is interrupted"]
+)
+def test_what_ranks_started_ends_with_a_job_that(end: str, script: Script, start: Callable[..., Job]) -> None:
+    path = script(f"""
+        import subprocess, sys, time
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        print("pid", child.pid, flush=True)
+        time.sleep(0.5)
+        {end}
+    """)
+    job = start("-n", 2, path)
+    pids = job.wait_for(r"pid (\d+)", 2)
+    if "sleep" in end:
+        job.process.send_signal(signal.SIGINT)
+    code, _, seconds = job.finish()
+    assert code == (130 if "sleep" in end else 1)
+    assert seconds < FIVE_SECONDS + START_SECONDS
+    assert all_gone(pids)

@@ -27,3 +27,20 @@ def test_it_is_named(script: Callable[[str], Path], run: Callable[..., Ended]) -
         )
     else:  # which names the rank itself
         assert "rank 1" in done.err
+
+
+def test_it_is_named_where_the_others_wait_for_it(
+    script: Callable[[str], Path], run: Callable[..., Ended]
+) -> None:
+    path = script("""
+        import os
+        import shardwise as sw
+        sw.barrier()
+        if sw.rank() == 1:
+            os._exit(0)
+        while True:
+            sw.barrier()
+    """)
+    done = run("-n", 3, path)
+    assert done.code != 0
+    assert done.said.splitlines()[-1].endswith("rank 1 had ended before, with exit code 0; by os._exit()?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,6 +93,14 @@ def test_threads_that_the_user_set_stay(script: Script, run: Run) -> None:
     assert isinstance(env, dict)
     assert env["MKL_NUM_THREADS"] == "5"
     assert env["OPENBLAS_NUM_THREADS"] == str(find_cores().count)
+
+
+def test_share_gpus_is_handed_to_the_ranks(script: Script, run: Run) -> None:
+    tell = script("import os\nprint(os.environ.get('SHARDWISE_SHARE_GPUS'))")
+    shared, apart = run("-n", 2, "--share-gpus", tell), run("-n", 2, tell)
+    for rank in range(2):
+        assert shared.lines_of(rank) == ["1"]
+        assert apart.lines_of(rank) == ["None"]
 
 
 def test_no_pin_leaves_all_cores(script: Script, run: Run) -> None:
@@ -196,6 +205,42 @@ def test_a_reader_that_leaves_ends_the_job_quietly(script: Script, tmp_path: Pat
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(script: Script, tmp_path: Path, ranks: int, closed: str) -> None:
+    path = script(
+        "import os, sys; sys.stdin.read(); print('out'); print('err', file=sys.stderr); os._exit(3)"
+    )
+    command = f"{sys.executable} -m shardwise run -n {ranks} --no-prefix {path} {closed}"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert ("exited with code 3" in done.stderr) == (ranks > 1 and "2>&-" not in closed)
+
+
+def test_output_that_cannot_be_written_ends_the_job_in_one_line(script: Script) -> None:
+    path = script("while True: print('y' * 100)")
+    command = f"{sys.executable} -m shardwise run -n 2 {path} > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "shardwise run: the job was stopped: cannot write to stdout: No space left on device\n",
+    )
+
+
+def test_a_verdict_that_cannot_be_written_leaves_the_exit_code(script: Script) -> None:
+    path = script("import os; os._exit(9)")
+    command = f"{sys.executable} -m shardwise run -n 2 {path} 2> /dev/full"
+    assert subprocess.run(["sh", "-c", command], timeout=60, check=False).returncode == 9
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -212,6 +257,10 @@ def test_a_reader_that_leaves_ends_the_job_quietly(script: Script, tmp_path: Pat
             ["-n", "9999", "script.py"],
             "9999 ranks on {cores} is more than 16 per core: use -n {count}, or --oversubscribe if you mean "
             "it",
+        ),
+        (
+            ["-n", "2", "--show-ranks", "1,4-5", "script.py"],
+            "--show-ranks names ranks 4-5, but the job has 2, from 0",
         ),
         (["-n", "2", "--mpiexec", "absent", "script.py"], "--mpiexec absent: no such program"),
     ],
@@ -260,3 +309,78 @@ def test_version() -> None:
         check=True,
     )
     assert done.stdout == f"shardwise {__version__}\n"
+
+
+def test_only_some_ranks_are_shown(script: Script, run: Run, tmp_path: Path) -> None:
+    path = script("import os, sys; print('out', os.environ['RANK']); print('err', file=sys.stderr)")
+    done = run("-n", 3, "--show-ranks", "0,2", "--log-dir", "logs", path)
+    assert sorted(done.out.splitlines()) == ["[r0] out 0", "[r2] out 2"]
+    assert sorted(done.said.splitlines()) == ["[r0] err", "[r2] err"]
+    assert (tmp_path / "logs" / "1.out").read_text() == "out 1\n"
+
+
+def test_what_a_hidden_rank_wrote_last_is_shown_if_it_brought_the_job_down(script: Script, run: Run) -> None:
+    path = script("""
+        import os, sys, time
+        if os.environ["RANK"] == "1":
+            print("the library says why", file=sys.stderr, flush=True)
+            os._exit(5)
+        time.sleep(60)
+    """)
+    done = run("-n", 2, "--show-ranks", "0", path)
+    assert done.code == 5
+    assert done.said == (
+        "shardwise run: rank 1 of 2 exited with code 5; the other rank was stopped\n"
+        "shardwise run: the last that rank 1 wrote to stderr:\n"
+        "the library says why\n"
+    )
+
+
+def test_restarts_write_into_folders_of_their_own(script: Script, run: Run, tmp_path: Path) -> None:
+    path = script("""
+        import os, sys
+        print("attempt", os.environ["SHARDWISE_RESTART_COUNT"])
+        if os.environ["SHARDWISE_RESTART_COUNT"] == "0" and os.environ["RANK"] == "1":
+            os._exit(5)
+    """)
+    assert run("-n", 2, "--restarts", 1, "--log-dir", "logs", path).code == 0
+    assert (tmp_path / "logs" / "1.out").read_text() == "attempt 0\n"
+    assert (tmp_path / "logs" / "restart1" / "1.out").read_text() == "attempt 1\n"
+
+
+def test_srun_starts_the_ranks_inside_its_allocation(script: Script, run: Run, tmp_path: Path) -> None:
+    """With a stand-in for srun, which starts processes as it would."""
+    (tmp_path / "bin").mkdir()
+    srun = tmp_path / "bin" / "srun"
+    srun.write_text(f"""#!{sys.executable}
+import os, subprocess, sys
+n = int(next(word for word in sys.argv if word.startswith("--ntasks=")).partition("=")[2])
+open("srun", "w").write(" ".join(sys.argv[1:]))
+program = sys.argv[sys.argv.index("--export=ALL") + 1:]
+step = {{"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": str(n)}}
+tasks = [subprocess.Popen(program, env=os.environ | step | {{"SLURM_PROCID": str(i)}}) for i in range(n)]
+sys.exit(max(task.wait() for task in tasks))
+""")
+    srun.chmod(0o755)
+    host = socket.gethostname()
+    slurm = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NODELIST": host,
+        "SLURM_NTASKS": "2",
+        "SLURM_TASKS_PER_NODE": "2",
+        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    }
+    path = script(TELL.format(names=NAMES))
+    done = run("--launcher", "srun", path, **slurm)
+    assert (done.code, done.err) == (0, "")
+    assert (
+        (tmp_path / "srun")
+        .read_text()
+        .startswith(f"--ntasks=2 --nodes=1 --distribution=block --ntasks-per-node=2 --nodelist={host} --mpi=")
+    )
+    for rank in range(2):
+        env = told(done.lines_of(rank)[0])["env"]
+        assert isinstance(env, dict)
+        places = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK")
+        assert [env[name] for name in places] == [str(rank), "2", str(rank), "2", "0"]
+    assert run(path, **slurm).lines_of(1)  # and without it, mpiexec does, on this host

@@ -7,8 +7,8 @@ import pytest
 
 from device_training import MODELS, losses
 from emulated_cuda import find_compiler, install, launches
+from shardwise.backend.kernels.device.launch_cuda import device_table
 from shardwise.backend.kernels.device_table import LAUNCHERS
-from shardwise.backend.kernels.launch_cuda import device_table
 
 EXPECTED = {
     "gpt": {"attention_weights", "layer_norm_backward", "dropout_forward", "scatter_rows", "update_each"},

@@ -192,7 +192,7 @@ def test_all_of_them_when_nothing_or_all_is_dropped() -> None:
         assert kind(0.5).eval()(x) is x
         assert kind(0.0)(x) is x
         assert kind(1.0)(x).tolist() == sw.zeros(2, 3, 4).tolist()
-        assert repr(kind(0.25)) == f"{kind.__name__}(p=0.25)"
+        assert repr(kind(0.25)) == f"{kind.__name__}(p=0.25, inplace=False)"
         assert repr(kind(inplace=True)) == f"{kind.__name__}(p=0.5, inplace=True)"
         own = sw.ones(2, 3, 4)
         assert kind(0.5, inplace=True)(own) is own

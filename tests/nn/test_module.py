@@ -27,7 +27,7 @@ class Leaf(nn.Module):
         self.weight = nn.Parameter(sw.ones(2))
         self.register_buffer("mean", sw.zeros(2))
         self.register_buffer("cache", sw.zeros(1), persistent=False)
-        self.register_parameter("bias", None)
+        self.register_parameter("bias", param=None)
 
     def forward(self, x: sw.Tensor) -> sw.Tensor:
         return x * self.weight
@@ -87,9 +87,13 @@ def test_submodules_and_buffers_by_path() -> None:
     other = nn.ReLU()
     tree.set_submodule("b.0", other)
     assert tree.b[0] is other
-    assert message(ModuleError, lambda: tree.set_submodule("b.5", other)) == (
-        "Tree has no submodule 'b.5' to replace; add_module() adds"
+    assert message(ModuleError, lambda: tree.set_submodule("b.5", other, strict=True)) == (
+        "Tree has no submodule 'b.5' to replace; strict=False adds one"
     )
+    tree.set_submodule("b.5", other)
+    assert tree.get_submodule("b.5") is other
+    assert list(tree.modules()).count(other) == 1
+    assert list(tree.modules(remove_duplicate=False)).count(other) == 2
     tree.register_module("more", other)
     assert tree.more is other
 
@@ -362,7 +366,7 @@ def test_repr_is_pytorch_s() -> None:
     )
     assert repr(nn.LayerNorm((2, 3))) == "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=True)"
     assert repr(nn.Embedding(3, 2)) == "Embedding(3, 2)"
-    assert repr(nn.Dropout(0.1)) == "Dropout(p=0.1)"
+    assert repr(nn.Dropout(0.1)) == "Dropout(p=0.1, inplace=False)"
     assert repr(nn.Parameter(sw.ones(1))) == "Parameter(tensor([1.], requires_grad=True))"
 
 

@@ -103,6 +103,8 @@ def test_names_that_do_not_fit() -> None:
         "the state does not fit Net: missing: count, head.bias; unexpected: extra, more.x "
         "(strict=False ignores names that one side has alone)"
     )
+    with pytest.raises(RuntimeError):  # as in scripts for PyTorch
+        net.load_state_dict(state)
     for name, array in arrays(net).items():
         np.testing.assert_array_equal(array, before[name])  # nothing was loaded
     assert net.load_state_dict(state, strict=False) == (["count", "head.bias"], ["extra", "more.x"])

@@ -10,6 +10,7 @@ import pytest
 
 import shardwise as sw
 from shardwise import nn, optim
+from shardwise.backend.errors import ArgumentError, DeviceError
 from shardwise.collectives import explain, get_group, run_threads
 from shardwise.nn import functional as F
 from shardwise.parallel import DistributedDataParallel, local_rows
@@ -389,6 +390,33 @@ def test_repr_shows_group_and_buckets() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "options", [{"device_ids": None}, {"device_ids": []}, {"device_ids": ["cpu"]}], ids=str
+)
+def test_device_ids_that_say_where_the_parameters_are(options: dict[str, list[str] | None]) -> None:
+    ddp = DistributedDataParallel(build(), **options, output_device="cpu")
+    assert next(ddp.parameters()).device == "cpu"
+
+
+def test_device_ids_that_name_another_device() -> None:
+    with pytest.raises(DeviceError) as caught:
+        DistributedDataParallel(nn.Linear(2, 1), device_ids=[0])
+    assert str(caught.value) == (
+        "DistributedDataParallel: device_ids names cuda:0, and the parameter weight is on cpu; move the "
+        "module there with to('cuda:0'), or leave device_ids out"
+    )
+    with pytest.raises(DeviceError, match="output_device names cuda:1, and the parameter weight is on cpu"):
+        DistributedDataParallel(nn.Linear(2, 1), output_device=1)
+    with pytest.raises(ArgumentError) as several:
+        DistributedDataParallel(nn.Linear(2, 1), device_ids=[0, 1])
+    assert str(several.value) == (
+        "DistributedDataParallel: a rank computes on one device, so device_ids must be a list of one, got "
+        "[0, 1]; start a rank per device"
+    )
+
+
 def test_device_ids_in_the_place_of_the_group() -> None:
-    with pytest.raises(ValueError, match=r"process_group must be a ProcessGroup, got \[0\]; device_ids"):
+    with pytest.raises(
+        ValueError, match=r"process_group must be a ProcessGroup, got \[0\]; give device_ids by name"
+    ):
         DistributedDataParallel(nn.Linear(2, 2), [0])  # type: ignore[arg-type]

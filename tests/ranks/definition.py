@@ -16,8 +16,21 @@ from shardwise.backend.array import Array, Shape
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 BOOL = np.dtype(bool)
 INTEGERS = tuple(np.dtype(code) for code in "bhilBHIL")
-FLOATS = (np.dtype("e"), BFLOAT16, np.dtype("f"), np.dtype("d"), np.dtype("g"))
-COMPLEXES = (np.dtype("F"), np.dtype("D"))
+FLOAT8S = tuple(
+    np.dtype(kind)
+    for kind in (
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e4m3b11fnuz,
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.float8_e3m4,
+        ml_dtypes.float8_e4m3,
+    )
+)
+NARROW = (np.dtype("e"), BFLOAT16, *FLOAT8S)
+FLOATS = (*NARROW, np.dtype("f"), np.dtype("d"), np.dtype("g"))
+COMPLEXES = (np.dtype("F"), np.dtype("D"), np.dtype("G"))
 DTYPES = (BOOL, *INTEGERS, *FLOATS, *COMPLEXES)
 
 FORMULAS = {
@@ -53,11 +66,15 @@ def inputs(n: int, shape: Shape, dtype: np.dtype[np.generic], seed: int = 0) -> 
 def reduced(op: str, xs: list[Array]) -> Array:
     dtype = xs[0].dtype
     if op == "avg":
-        wide = np.float32 if dtype.itemsize == 2 else dtype
-        total = fold(np.add, [x.astype(wide) for x in xs])
+        wide = np.float32 if dtype in NARROW else dtype
+        total = np.asarray(fold(np.add, [x.astype(wide) for x in xs]))
+        if dtype in COMPLEXES:
+            n = total.real.dtype.type(len(xs))
+            return np.asarray(total.real / n + 1j * (total.imag / n)).astype(dtype)
         return np.asarray(total / np.asarray(len(xs), wide)).astype(dtype)
-    wide_xs = [x.astype(np.float32) for x in xs] if dtype in FLOATS[:2] else xs
-    return np.asarray(fold(FORMULAS[op], wide_xs)).astype(dtype)
+    wide_xs = [x.astype(np.float32) for x in xs] if dtype in NARROW else xs
+    with np.errstate(all="ignore"):  # what is too large for eight bits
+        return np.asarray(fold(FORMULAS[op], wide_xs)).astype(dtype)
 
 
 def check_reductions(dtype: np.dtype[np.generic], op: str, shape: Shape) -> None:
@@ -91,6 +108,105 @@ def check_reductions(dtype: np.dtype[np.generic], op: str, shape: Shape) -> None
         out = np.empty(want.shape, dtype)
         assert collectives.reduce_scatter(xs[rank], op, dim=dim - len(shape), out=out) is out
         same(out, want)
+
+
+def uneven_sizes(n: int, extent: int) -> list[int]:
+    """Extents that differ: none for the first rank, and more for the later ones."""
+    return [extent * rank for rank in range(n)]
+
+
+def part(x: Array, sizes: list[int], rank: int, dim: int) -> Array:
+    """One rank's part of an array that ranks share along `dim`."""
+    begin = sum(sizes[:rank])
+    return np.moveaxis(np.moveaxis(x, dim, 0)[begin : begin + sizes[rank]], 0, dim)
+
+
+def check_uneven(dtype: np.dtype[np.generic], shape: Shape) -> None:
+    """On one rank of the world: what moves and reduces in parts of different sizes."""
+    rank, n = collectives.rank(), collectives.world_size()
+    for dim in range(len(shape)):
+        sizes = uneven_sizes(n, shape[dim])
+        whole = (*shape[:dim], sum(sizes), *shape[dim + 1 :])
+        everyone = inputs(n, whole, dtype, seed=dim)
+        mine = [part(everyone[0], sizes, each, dim) for each in range(n)]
+        same(collectives.all_gather(mine[rank], dim=dim, sizes=sizes), everyone[0])
+        out = np.empty(whole, dtype)
+        assert collectives.all_gather(mine[rank], dim=dim - len(shape), sizes=sizes, out=out) is out
+        same(out, everyone[0])
+        out = np.empty(whole, dtype)
+        work = collectives.all_gather(mine[rank], dim=dim, sizes=sizes, out=out, async_op=True)
+        assert work.wait() is out
+        same(out, everyone[0])
+        got = collectives.gather(mine[rank], n - 1, dim=dim, sizes=sizes)
+        assert (got is None) == (rank != n - 1)
+        if got is not None:
+            same(got, everyone[0])
+        scattered = part(everyone[n - 1], sizes, rank, dim)
+        same(collectives.scatter(everyone[rank], n - 1, dim=dim, sizes=sizes), scattered)
+        out = np.empty(scattered.shape, dtype)
+        given = everyone[n - 1] if rank == n - 1 else None
+        assert collectives.scatter(given, n - 1, dim=dim, sizes=sizes, out=out) is out
+        same(out, scattered)
+        for op in ("sum", "max", "avg"):
+            if takes(op, dtype):
+                want = part(reduced(op, everyone), sizes, rank, dim)
+                got = collectives.reduce_scatter(everyone[rank], op, dim=dim, sizes=sizes)  # type: ignore[call-overload]
+                same(got, np.ascontiguousarray(want))
+        for concat in range(len(shape)):
+            check_all_to_all(dtype, shape, dim, concat)
+    if shape:
+        rows = [[(i + 2 * j) % 3 for j in range(n)] for i in range(n)]  # from i to j
+        everyone = [
+            np.asarray(x)[: sum(sent)]
+            for x, sent in zip(inputs(n, (3 * n, *shape), dtype), rows, strict=True)
+        ]
+        came = [part(everyone[i], rows[i], rank, 0) for i in range(n)]
+        sizes = [rows[i][rank] for i in range(n)]
+        same(collectives.all_to_all_single(everyone[rank], sizes, rows[rank]), np.concatenate(came))
+        out = np.empty((sum(sizes), *shape), dtype)
+        work = collectives.all_to_all_single(everyone[rank], sizes, rows[rank], out=out, async_op=True)
+        assert work.wait() is out
+        same(out, np.concatenate(came))
+
+
+def check_all_to_all(dtype: np.dtype[np.generic], shape: Shape, split: int, concat: int) -> None:
+    """On one rank: parts of different sizes along the two dims, which are shared so before and after."""
+    rank, n = collectives.rank(), collectives.world_size()
+    if split == concat:
+        return
+    before, after = uneven_sizes(n, shape[concat]), uneven_sizes(n, shape[split])[::-1]
+    whole = list(shape)
+    whole[concat], whole[split] = sum(before), sum(after)
+    (x,) = inputs(1, tuple(whole), dtype)
+    got = collectives.all_to_all(
+        part(x, before, rank, concat),
+        split_dim=split,
+        concat_dim=concat,
+        split_sizes=after,
+        concat_sizes=before,
+    )
+    same(got, np.ascontiguousarray(part(x, after, rank, split)))
+
+
+def check_scans(dtype: np.dtype[np.generic], op: str, shape: Shape) -> None:
+    """On one rank of the world: scans up and down, with and without the rank itself."""
+    rank, n = collectives.rank(), collectives.world_size()
+    xs = inputs(n, shape, dtype)
+    x = xs[rank].copy()
+    same(collectives.scan(x, op), reduced(op, xs[: rank + 1]))  # type: ignore[call-overload]
+    same(collectives.scan(x, op, reverse=True), reduced(op, xs[rank:][::-1]))  # type: ignore[call-overload]
+    for reverse, before in ((False, xs[:rank]), (True, xs[:rank:-1])):
+        got = collectives.exscan(x, op, reverse=reverse)  # type: ignore[call-overload]
+        if before:
+            same(got, reduced(op, before))
+        else:
+            with np.errstate(all="ignore"):
+                same(np.asarray(FORMULAS[op](got, x)).astype(dtype), x)
+    work = collectives.exscan(x, op, async_op=True)  # type: ignore[call-overload]
+    same(work.wait(), collectives.exscan(x, op))  # type: ignore[call-overload]
+    same(x, xs[rank])
+    assert collectives.scan(x, op, out=x) is x  # type: ignore[call-overload]
+    same(x, reduced(op, xs[: rank + 1]))
 
 
 def check_movements(dtype: np.dtype[np.generic], shape: Shape) -> None:
@@ -144,4 +260,7 @@ def same(got: Array, want: Array) -> None:
     assert type(got) is np.ndarray
     assert got.dtype == want.dtype
     assert got.shape == want.shape
-    assert np.array_equal(got, want), f"{got} is not {want}"
+    if got.dtype in FLOAT8S:  # NaN among them
+        assert got.tobytes() == want.tobytes(), f"{got} is not {want}"
+    else:
+        assert np.array_equal(got, want), f"{got} is not {want}"

@@ -262,6 +262,12 @@ def test_backward_errors_say_what_to_do() -> None:
         AutogradError, match=r"tensor of shape \(2,\), a result of Mul: only a scalar has an implied"
     ):
         (x * 2.0).backward()
+    with pytest.raises(AutogradError) as caught:
+        (x.sum() * 1j).backward()
+    assert str(caught.value) == (
+        "backward of a tensor of shape (), a result of Mul: only a real number has an implied gradient of 1, "
+        "and this is complex128. Pass gradient=, or take abs() or .real first."
+    )
     with pytest.raises(
         ShapeError, match=r"gradient of an output of shape \(2,\) must have that shape, got \(3,\)"
     ):

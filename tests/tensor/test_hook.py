@@ -117,3 +117,25 @@ def test_backward_inside_a_hook() -> None:
     assert x.grad is not None
     assert z.grad is not None
     assert (x.grad.tolist(), z.grad.tolist()) == ([2.0, 2.0], [3.0, 3.0])
+
+
+def test_hooks_where_no_gradient_comes_say_what_to_do() -> None:
+    still = sw.tensor([1.0, 2.0])
+    first = "call requires_grad_() first"
+    with pytest.raises(AutogradError) as caught:
+        still.register_hook(lambda g: None)
+    assert str(caught.value) == (
+        f"cannot register a hook on a tensor that does not require grad, since it gets no gradient; {first}"
+    )
+    with pytest.raises(AutogradError) as caught:
+        still.retain_grad()
+    assert str(caught.value) == (
+        f"cannot retain the gradient of a tensor that does not require grad, since it gets none; {first}"
+    )
+    with pytest.raises(AutogradError) as caught:
+        still.register_post_accumulate_grad_hook(lambda t: None)
+    belongs = "a post-accumulate hook belongs on a leaf that requires grad, and this tensor"
+    assert str(caught.value) == f"{belongs} does not; {first}"
+    with pytest.raises(AutogradError) as caught:
+        still.requires_grad_().exp().register_post_accumulate_grad_hook(lambda t: None)
+    assert str(caught.value) == f"{belongs} is the result of Exp; use register_hook()"

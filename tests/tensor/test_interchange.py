@@ -199,6 +199,20 @@ def test_sequences() -> None:
             call(sw.tensor(1.0))
 
 
+def test_numpy_gets_no_array_of_what_has_a_gradient() -> None:
+    x = sw.tensor([1.0, 2.0], requires_grad=True)
+    for call in (lambda: np.array([x[0], x[1]]), lambda: np.asarray(x)):
+        with pytest.raises(AutogradError) as caught:
+            call()
+        assert str(caught.value) == (
+            "NumPy asked for the array of a tensor that requires grad. To keep its gradient, join tensors by "
+            "np.stack([...]), not np.array([...]), and use functions that take them; else call detach() first"
+        )
+    np.stack([x[0] * x[1], x[1]]).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
 def test_values_of_what_has_none() -> None:
     x = sw.zeros(1, device="shape")
     for call in (float, int, bool, complex, Tensor.item, Tensor.tolist, np.asarray, lambda t: 1 in t):

@@ -54,6 +54,15 @@ def test_memory_that_is_shared_counts_once() -> None:
     assert made == held()
 
 
+@pytest.mark.parametrize("memory", [bytearray(4000), memoryview(bytearray(4000))])
+def test_memory_of_something_else_is_counted(memory: bytearray | memoryview) -> None:
+    before = memory_stats()
+    x = sw.as_tensor(np.frombuffer(memory, np.float32))
+    y = x[10:]
+    assert memory_stats().others - before.others == 4000
+    del x, y
+
+
 def test_the_process_has_at_least_its_arrays() -> None:
     stats = memory_stats()
     assert isinstance(stats, MemoryStats)

@@ -8,10 +8,10 @@ from types import ModuleType
 import pytest
 
 from emulated_cuda import install, launches
+from shardwise.backend.kernels.device.launch_cuda import device_table
 from shardwise.backend.kernels.device_table import LAUNCHERS
-from shardwise.backend.kernels.launch_cuda import device_table
-from shardwise.backend.kernels.optimizer import UPDATES, update_on_device
-from shardwise.backend.kernels.optimizer_cuda import update_launcher
+from shardwise.backend.kernels.optimizer.optimizer import UPDATES, update_on_device
+from shardwise.backend.kernels.optimizer.optimizer_cuda import update_launcher
 from shardwise.backend.kernels.table import KERNELS
 
 

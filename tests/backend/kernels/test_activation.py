@@ -10,7 +10,7 @@ from scipy import special as scipy_special
 from scipy import stats
 
 from shardwise.backend.errors import ShapeError
-from shardwise.backend.kernels.activation import (
+from shardwise.backend.kernels.activation.activation import (
     erf,
     gelu_backward,
     gelu_forward,

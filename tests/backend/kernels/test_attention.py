@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from shardwise.backend.errors import ArgumentError, ShapeError
-from shardwise.backend.kernels import attention_block_cpu, attention_task_cpu
-from shardwise.backend.kernels.attention import Dropped, attention_backward, attention_forward
+from shardwise.backend.kernels.attention import attention_block_cpu, attention_task_cpu
+from shardwise.backend.kernels.attention.attention import Dropped, attention_backward, attention_forward
 from shardwise.backend.random import bernoulli
 from tolerance import assert_close, tolerance, widened
 

@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels import attention_task_cpu
-from shardwise.backend.kernels.attention import Dropped, attention_backward, attention_forward
+from shardwise.backend.kernels.attention import attention_task_cpu
+from shardwise.backend.kernels.attention.attention import Dropped, attention_backward, attention_forward
 from tolerance import assert_close, widened
 
 

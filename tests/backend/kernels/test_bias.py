@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels.bias import add_row
+from shardwise.backend.kernels.pointwise.bias import add_row
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

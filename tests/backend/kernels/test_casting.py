@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels.casting import cast, to_bfloat16, to_float16, widened_float16
-from shardwise.backend.kernels.casting_cpu import portable_to_float16, portable_widened_float16
+from shardwise.backend.kernels.pointwise.casting import cast, to_bfloat16, to_float16, widened_float16
+from shardwise.backend.kernels.pointwise.casting_cpu import portable_to_float16, portable_widened_float16
 
 EVERY = np.arange(1 << 16, dtype=np.uint16)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

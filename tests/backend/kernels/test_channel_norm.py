@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from shardwise.backend.errors import ShapeError
-from shardwise.backend.kernels.batch_norm import batch_norm_backward, batch_norm_forward
-from shardwise.backend.kernels.group_norm import group_norm_backward, group_norm_forward
-from shardwise.backend.kernels.rms_norm import rms_norm_backward, rms_norm_forward
+from shardwise.backend.kernels.channel.batch_norm import batch_norm_backward, batch_norm_forward
+from shardwise.backend.kernels.channel.group_norm import group_norm_backward, group_norm_forward
+from shardwise.backend.kernels.row.rms_norm import rms_norm_backward, rms_norm_forward
 from tolerance import assert_close, widened
 
 DTYPES = [np.float32, np.float64]

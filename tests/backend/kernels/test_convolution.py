@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from shardwise.backend.array import Shape
-from shardwise.backend.kernels.convolution import add_windows_, overlaps, take_windows_
-from shardwise.backend.kernels.depthwise import depthwise_forward, depthwise_input, depthwise_weight
+from shardwise.backend.kernels.window.convolution import add_windows_, overlaps, take_windows_
+from shardwise.backend.kernels.window.depthwise import depthwise_forward, depthwise_input, depthwise_weight
 from tolerance import assert_close, widened
 
 DTYPES = [np.float32, np.float64]

@@ -19,12 +19,12 @@ from emulated_cuda import (
     to_device,
     to_host,
 )
-from shardwise.backend.kernels import attention_cuda
+from shardwise.backend.kernels.attention import attention_cuda
+from shardwise.backend.kernels.device.launch_cuda import Launcher
 from shardwise.backend.kernels.device_table import DEVICE_SOURCES
 from shardwise.backend.kernels.kernel import Kernel
-from shardwise.backend.kernels.launch_cuda import Launcher
-from shardwise.backend.kernels.optimizer import UPDATES, Update
-from shardwise.backend.kernels.optimizer_cuda import update_launcher
+from shardwise.backend.kernels.optimizer.optimizer import UPDATES, Update
+from shardwise.backend.kernels.optimizer.optimizer_cuda import update_launcher
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
 from tolerance import assert_close, widened
 

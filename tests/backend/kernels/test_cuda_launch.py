@@ -12,20 +12,20 @@ import pytest
 
 from emulated_cuda import DeviceArray, declarations, find_compiler, launches, to_device, to_host
 from shardwise.backend.errors import ArgumentError, IndexRangeError, ShapeError
-from shardwise.backend.kernels import launch_cuda
-from shardwise.backend.kernels.activation import gelu_forward
-from shardwise.backend.kernels.device_source import DeviceSource
+from shardwise.backend.kernels.activation.activation import gelu_forward
+from shardwise.backend.kernels.activation.rectifier import leaky_relu_forward
+from shardwise.backend.kernels.device import launch_cuda
+from shardwise.backend.kernels.device.device_source import DeviceSource
+from shardwise.backend.kernels.device.formula_source import formula_source
 from shardwise.backend.kernels.device_table import LAUNCHERS
-from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
-from shardwise.backend.kernels.formula_source import formula_source
-from shardwise.backend.kernels.gather import gather_along, scatter_along
 from shardwise.backend.kernels.kernel import Kernel, plain_formulas
-from shardwise.backend.kernels.loss import cross_entropy_backward, cross_entropy_forward
-from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
-from shardwise.backend.kernels.optimizer import adam, sgd
-from shardwise.backend.kernels.rectifier import leaky_relu_forward
-from shardwise.backend.kernels.scatter import scatter_rows
-from shardwise.backend.kernels.softmax import softmax_backward, softmax_forward
+from shardwise.backend.kernels.optimizer.optimizer import adam, sgd
+from shardwise.backend.kernels.place.gather import gather_along, scatter_along
+from shardwise.backend.kernels.place.scatter import scatter_rows
+from shardwise.backend.kernels.random.dropout import dropout_backward, dropout_forward
+from shardwise.backend.kernels.row.loss import cross_entropy_backward, cross_entropy_forward
+from shardwise.backend.kernels.row.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.row.softmax import softmax_backward, softmax_forward
 from shardwise.backend.kernels.table import KERNELS
 from shardwise.backend.kernels.unavailable import FusedUnavailableError, report
 from shardwise.backend.random import bernoulli, normal, uniform
@@ -140,9 +140,9 @@ def test_a_failed_compilation_is_reported_once_and_answered_by_the_formula(
             np.testing.assert_allclose(to_host(softmax_forward(x)), softmax_forward.plain(X))
     assert [record.getMessage() for record in caplog.records] == [
         "fused CUDA kernels are not available, so the plain CuPy formulas run instead (several times slower, "
-        "same results): CuPy could not compile softmax.cu for float64: RuntimeError: libnvrtc.so.12 was not "
-        "found. Check CuPy's installation and that of NVRTC (pip install nvidia-cuda-nvrtc-cu12, or the one "
-        "for your CUDA version)."
+        "same results): CuPy could not compile row/softmax.cu for float64: RuntimeError: libnvrtc.so.12 was "
+        "not found. Check CuPy's installation and that of NVRTC (pip install nvidia-cuda-nvrtc-cu12, or the "
+        "one for your CUDA version)."
     ]
     p, g = to_device(np.ones(3)), to_device(np.ones(3))
     sgd([[p], [g]], [(0.5, 1.0, 0.0)])
@@ -284,7 +284,7 @@ def test_arguments_become_the_types_that_kernels_declare(emulated_device: Module
         (),
         {"get_function": lambda self, name: lambda grid, block, args: given.append(args)},
     )()
-    launch = launch_cuda.Launcher(DeviceSource("softmax.cu"))
+    launch = launch_cuda.Launcher(DeviceSource("row/softmax.cu"))
     launch("any", np.float32, ((1,), (1,)), 3, 0.5, None, np.uint64(2**64 - 1), True)
     assert [type(value) for value in given[0]] == [np.int64, np.float64, np.uint64, np.uint64, np.int64]
     assert given[0][2] == 0

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from emulated_cuda import declarations
-from shardwise.backend.kernels.device_source import DeviceSource
+from shardwise.backend.kernels.device.device_source import DeviceSource
 from shardwise.backend.kernels.device_table import DEVICE_SOURCES
-from shardwise.backend.kernels.optimizer import UPDATES, adam
-from shardwise.backend.kernels.optimizer_cuda import update_launcher
+from shardwise.backend.kernels.optimizer.optimizer import UPDATES, adam
+from shardwise.backend.kernels.optimizer.optimizer_cuda import update_launcher
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
-from shardwise.backend.kernels.quantile_constants import quantile_constants
+from shardwise.backend.kernels.random.quantile_constants import quantile_constants
 from shardwise.backend.quantile import DOUBLE, SINGLE
 
 Compile = Callable[[str, Sequence[str]], str]
@@ -89,13 +89,19 @@ def test_kernels_made_of_formulas_compile_without_a_word(
 
 
 WIDE_READS = {
-    "activation.cu": ("gelu_forward", "gelu_backward", "gelu_tanh_forward", "gelu_tanh_backward", "erf_each"),
-    "softmax.cu": ("softmax_forward", "softmax_backward", "log_softmax_forward", "log_softmax_backward"),
-    "norm.cu": ("layer_norm_forward", "layer_norm_backward", "rms_norm_forward", "rms_norm_backward"),
-    "loss.cu": ("cross_entropy_forward", "cross_entropy_backward"),
-    "planes.cu": ("plane_sums", "normalize_planes", "normalize_planes_backward"),
-    "dropout.cu": ("dropout_backward",),
-    "reduction.cu": ("sum_of_squares",),
+    "activation/activation.cu": (
+        "gelu_forward",
+        "gelu_backward",
+        "gelu_tanh_forward",
+        "gelu_tanh_backward",
+        "erf_each",
+    ),
+    "row/softmax.cu": ("softmax_forward", "softmax_backward", "log_softmax_forward", "log_softmax_backward"),
+    "row/norm.cu": ("layer_norm_forward", "layer_norm_backward", "rms_norm_forward", "rms_norm_backward"),
+    "row/loss.cu": ("cross_entropy_forward", "cross_entropy_backward"),
+    "channel/planes.cu": ("plane_sums", "normalize_planes", "normalize_planes_backward"),
+    "random/dropout.cu": ("dropout_backward",),
+    "reduction/reduction.cu": ("sum_of_squares",),
 }
 
 
@@ -133,15 +139,15 @@ def test_random_bits_are_compiled_without_multiply_adds(compile_to_ptx: Compile)
 
 
 def test_included_files_are_put_in_place_once() -> None:
-    text = DeviceSource("norm.cu").text
+    text = DeviceSource("row/norm.cu").text
     assert "#include" not in text
     assert text.count("typedef REAL real;") == 1
-    assert '#line 1 "norm.cu"' in text
-    assert re.search(r'#line \d+ "norm.cu"\n', text)
+    assert '#line 1 "row/norm.cu"' in text
+    assert re.search(r'#line \d+ "row/norm.cu"\n', text)
 
 
 def test_lines_keep_their_numbers() -> None:
-    text = DeviceSource("loss.cu").text
+    text = DeviceSource("row/loss.cu").text
     file, number = "", 0
     where = {}
     for line in text.splitlines():
@@ -151,14 +157,14 @@ def test_lines_keep_their_numbers() -> None:
         else:
             where[file, number] = line
             number += 1
-    folder = DeviceSource("loss.cu").folder
+    folder = DeviceSource("row/loss.cu").folder
     for (name, place), line in where.items():
         original = (folder / name).read_text().splitlines()[place - 1]
         assert line == original or (line == "" and original.startswith("#"))
 
 
 def test_the_type_of_elements_is_an_option() -> None:
-    source = DeviceSource("softmax.cu", exact=True)
+    source = DeviceSource("row/softmax.cu", exact=True)
     assert source.options(np.float32)[1] == "-DREAL=float"
     assert source.options("float64")[1] == "-DREAL=double"
     assert source.options("bfloat16")[1] == "-DREAL=bfloat16"

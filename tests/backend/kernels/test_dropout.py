@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shardwise.backend.errors import ArgumentError, ShapeError
-from shardwise.backend.kernels.dropout import dropout_backward, dropout_forward
+from shardwise.backend.kernels.random.dropout import dropout_backward, dropout_forward
 from shardwise.backend.random import bernoulli
 from tolerance import tolerance
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
-from shardwise.backend.kernels.embedding import embedding_backward
+from shardwise.backend.kernels.place.embedding import embedding_backward
 from tolerance import assert_close
 
 

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels.rectifier import elu_backward, elu_forward
-from shardwise.backend.kernels.smooth import log_sigmoid_forward, sigmoid_forward, tanh_shrink_backward
+from shardwise.backend.kernels.activation.rectifier import elu_backward, elu_forward
+from shardwise.backend.kernels.activation.smooth import (
+    log_sigmoid_forward,
+    sigmoid_forward,
+    tanh_shrink_backward,
+)
 
 DTYPES = [np.float32, np.float64]
 

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from shardwise.backend.kernels.gate import glu_backward, glu_forward, swiglu_backward, swiglu_forward
+from shardwise.backend.kernels.activation.gate import (
+    glu_backward,
+    glu_forward,
+    swiglu_backward,
+    swiglu_forward,
+)
 from tolerance import assert_close
 
 DTYPES = [np.float32, np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels.gather import gather_along, scatter_along
+from shardwise.backend.kernels.place.gather import gather_along, scatter_along
 from tolerance import assert_close
 
 

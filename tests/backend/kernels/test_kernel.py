@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from shardwise.backend.kernels.kernel import FusedUnavailableError, Kernel, plain_formulas
-from shardwise.backend.kernels.loss import cross_entropy_forward
-from shardwise.backend.kernels.norm import layer_norm_forward
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
+from shardwise.backend.kernels.row.loss import cross_entropy_forward
+from shardwise.backend.kernels.row.norm import layer_norm_forward
 from shardwise.backend.kernels.table import KERNELS
 from shardwise.backend.shape import ShapeArray
 
@@ -283,6 +283,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "average_backward": (H[..., :1], PAIRS, ((2,),), (2,)),
     "maximum_forward": (H, PAIRS),
     "maximum_backward": (H[..., :1], np.zeros((1, 4, 1), np.int64), (2,)),
+    "direct_forward": (H[:, :, None], np.ones((3, 4, 1, 1), np.float32), (1, 2), (0, 0)),
+    "direct_weight": (H[:, :, None], H[:, :, None], (1, 1), (0, 0)),
     "depthwise_weight": (H, H, (1,), (1,), (0,), (1,)),
 }
 
@@ -327,9 +329,9 @@ import logging
 import numpy as np
 logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
 from shardwise.backend import normal, uniform
-from shardwise.backend.kernels.softmax import softmax_forward
-from shardwise.backend.kernels.activation import gelu_forward
-from shardwise.backend.kernels.optimizer import sgd_momentum
+from shardwise.backend.kernels.row.softmax import softmax_forward
+from shardwise.backend.kernels.activation.activation import gelu_forward
+from shardwise.backend.kernels.optimizer.optimizer import sgd_momentum
 x = np.array([[0.0, np.log(3.0)]], np.float32)
 assert np.allclose(softmax_forward(x), [[0.25, 0.75]])
 assert np.allclose(gelu_forward(np.ones(2, np.float32)), 0.8413447)
@@ -360,7 +362,8 @@ sys.modules["numba"] = None
 import logging
 import numpy as np
 logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
-from shardwise.backend.kernels import activation, loss, norm, softmax
+from shardwise.backend.kernels.activation import activation
+from shardwise.backend.kernels.row import loss, norm, softmax
 start = threading.Barrier(4)
 x = np.ones((2, 3), np.float32)
 def work(function, *args):

@@ -8,7 +8,7 @@ from scipy.special import log_softmax, logsumexp
 
 from shardwise.backend.errors import DTypeError, IndexRangeError, ShapeError
 from shardwise.backend.kernels.kernel import plain_formulas
-from shardwise.backend.kernels.loss import (
+from shardwise.backend.kernels.row.loss import (
     cross_entropy_and_slope,
     cross_entropy_backward,
     cross_entropy_forward,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shardwise.backend.errors import ShapeError
-from shardwise.backend.kernels.norm import layer_norm_backward, layer_norm_forward
+from shardwise.backend.kernels.row.norm import layer_norm_backward, layer_norm_forward
 from tolerance import assert_close, tolerance, widened
 
 DTYPES = [np.float32, np.float64]

@@ -10,9 +10,16 @@ import numpy as np
 import pytest
 
 from shardwise.backend.errors import DTypeError, ShapeError
-from shardwise.backend.kernels import address_cpu
 from shardwise.backend.kernels.kernel import plain_formulas
-from shardwise.backend.kernels.optimizer import UPDATES, Update, adam, rmsprop_centered, sgd, sgd_momentum
+from shardwise.backend.kernels.memory import address_cpu
+from shardwise.backend.kernels.optimizer.optimizer import (
+    UPDATES,
+    Update,
+    adam,
+    rmsprop_centered,
+    sgd,
+    sgd_momentum,
+)
 from shardwise.backend.shape import ShapeArray
 from tolerance import assert_close
 

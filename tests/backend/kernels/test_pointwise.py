@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from shardwise.backend.errors import DTypeError
-from shardwise.backend.kernels.choice import choose, fill
+from shardwise.backend.kernels.activation.rectifier import leaky_relu_backward, prelu_forward
+from shardwise.backend.kernels.activation.smooth import mish_forward, sigmoid_forward
 from shardwise.backend.kernels.kernel import Kernel
-from shardwise.backend.kernels.pointwise import WORTH_FUSING
+from shardwise.backend.kernels.pointwise.choice import choose, fill
+from shardwise.backend.kernels.pointwise.pointwise import WORTH_FUSING
+from shardwise.backend.kernels.pointwise.regression import squared_error_forward
 from shardwise.backend.kernels.pointwise_table import POINTWISE_KERNELS
-from shardwise.backend.kernels.rectifier import leaky_relu_backward, prelu_forward
-from shardwise.backend.kernels.regression import squared_error_forward
-from shardwise.backend.kernels.smooth import mish_forward, sigmoid_forward
 from tolerance import assert_close, widened
 
 DTYPES = [np.float32, np.float64]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels.pooling import (
+from shardwise.backend.kernels.window.pooling import (
     Windows,
     average_backward,
     average_forward,
     maximum_backward,
     maximum_forward,
 )
-from shardwise.backend.kernels.resampling import resample_backward, resample_forward
+from shardwise.backend.kernels.window.resampling import resample_backward, resample_forward
 from tolerance import assert_close, widened
 
 DTYPES = [np.float32, np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels.gru import gru_backward, gru_forward
-from shardwise.backend.kernels.lstm import lstm_backward, lstm_forward
+from shardwise.backend.kernels.recurrent.gru import gru_backward, gru_forward
+from shardwise.backend.kernels.recurrent.lstm import lstm_backward, lstm_forward
 from tolerance import assert_close, widened
 
 DTYPES = [np.float32, np.float64]

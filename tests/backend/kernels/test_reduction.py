@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels.reduction import column_sum, sum_of_squares
+from shardwise.backend.kernels.reduction.reduction import column_sum, sum_of_squares
 from tolerance import assert_close
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.kernel import Kernel
-from shardwise.backend.kernels.scan import (
+from shardwise.backend.kernels.reduction.scan import (
     product_backward,
     running_largest,
     running_product,
@@ -145,3 +145,19 @@ def test_gradients_of_another_shape() -> None:
     assert str(caught.value) == (
         "running_product_backward: the gradient has shape (3,), and the input (4,); wanted the same."
     )
+
+
+@EXTREMES
+@DTYPES
+def test_running_extremes_of_special_values(kernel: Kernel, dtype: type[np.floating]) -> None:
+    values = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.0, -1.0, 5e-324, -1e-40]
+    x = np.random.default_rng(1).choice(np.array(values, dtype), (50, 9))
+    found, places = kernel.fused(x, 1)
+    for row, best, where in zip(x, found, places, strict=True):
+        place = 0
+        for j, value in enumerate(row):
+            beaten = value >= row[place] if kernel is running_largest else value <= row[place]
+            if np.isnan(value) or (beaten and not np.isnan(row[place])):
+                place = j
+            assert where[j] == place
+            assert best[j].tobytes() == row[place].tobytes()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from shardwise.backend.kernels.silu import silu_backward, silu_forward
+from shardwise.backend.kernels.activation.silu import silu_backward, silu_forward
 from tolerance import assert_close, tolerance, widened
 
 DTYPES = [np.float32, np.float64]

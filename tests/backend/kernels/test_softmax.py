@@ -8,7 +8,7 @@ from scipy import special as scipy_special
 
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.kernel import Kernel, plain_formulas
-from shardwise.backend.kernels.softmax import (
+from shardwise.backend.kernels.row.softmax import (
     log_softmax_backward,
     log_softmax_forward,
     softmax_backward,

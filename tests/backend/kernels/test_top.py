@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardwise.backend import special
-from shardwise.backend.kernels.top import top_of_rows
+from shardwise.backend.kernels.reduction.top import top_of_rows
 
 
 def expected(rows: np.ndarray, k: int, largest: bool) -> np.ndarray:

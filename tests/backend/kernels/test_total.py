@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardwise.backend.kernels.kernel import Kernel
-from shardwise.backend.kernels.total import (
+from shardwise.backend.kernels.reduction.total import (
     LARGE,
     largest_over,
     product_over,
@@ -153,3 +153,13 @@ def test_small_arrays_take_the_formula() -> None:
     assert isinstance(sum_over(small, (0,)), np.ndarray)
     large = np.random.default_rng(6).standard_normal(LARGE).astype(np.float32)
     np.testing.assert_array_equal(sum_over(large, (0,)), sum_over.fused(large, (0,)))
+
+
+@pytest.mark.parametrize(("real", "bits"), [(np.float32, np.uint32), (np.float64, np.uint64)])
+def test_extremes_of_any_bits(real: type[np.floating], bits: type[np.unsignedinteger]) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, np.iinfo(bits).max, (600, 7), dtype=bits).view(real)
+    signed = [np.abs(rows), -np.abs(rows), rows, np.full((1, 7), -np.inf, real), -np.zeros((1, 7), real)]
+    for x in signed:
+        np.testing.assert_array_equal(largest_over.fused(x, (1,)), np.max(x, axis=1))
+        np.testing.assert_array_equal(smallest_over.fused(x, (1,)), np.min(x, axis=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardwise.backend.kernels.transposition import compact, transposed
+from shardwise.backend.kernels.memory.transposition import compact, transposed
 
 RNG = np.random.default_rng(11)
 

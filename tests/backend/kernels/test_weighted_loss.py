@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, logsumexp
 
-from shardwise.backend.kernels.weighted_loss import (
+from shardwise.backend.kernels.row.weighted_loss import (
     soft_cross_entropy_backward,
     soft_cross_entropy_forward,
     weighted_cross_entropy_backward,

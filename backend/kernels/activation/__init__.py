@@ -1,0 +1,1 @@
+"""Activations, and units that are gated by them."""

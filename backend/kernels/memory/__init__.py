@@ -1,0 +1,1 @@
+"""How arrays lie in memory: side by side, turned, and at which addresses."""

@@ -1,0 +1,1 @@
+"""Elements and rows that are named by their place."""

@@ -1,0 +1,1 @@
+"""Functions of single elements: choices, combinations, losses of numbers, casts."""

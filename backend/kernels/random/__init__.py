@@ -1,0 +1,1 @@
+"""Random bits, numbers, and dropout."""

@@ -1,0 +1,1 @@
+"""Functions of rows: softmax, norms of the last dim, cross-entropies."""

@@ -1,0 +1,1 @@
+"""Functions of one number for compiled loops, written so that these vectorise."""

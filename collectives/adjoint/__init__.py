@@ -1,0 +1,1 @@
+"""Collectives on the tape: the backward of each is its adjoint."""

@@ -1,0 +1,1 @@
+"""How ranks end: by failure, by leaving, by a signal, by a fork."""

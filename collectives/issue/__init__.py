@@ -1,0 +1,1 @@
+"""Operations on arrays: checked, and issued in the lane of their group."""

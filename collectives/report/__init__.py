@@ -1,0 +1,1 @@
+"""What reads the ledger: explanations, expectations, traces."""
