@@ -81,7 +81,7 @@ class DeviceMesh:
 
     def size(self, mesh_dim: int | str | None = None) -> int:
         """Return the number of ranks, in all or along one axis."""
-        return int(self._ranks.size if mesh_dim is None else self._ranks.shape[self._axis(mesh_dim)])
+        return int(self._ranks.size if mesh_dim is None else self._ranks.shape[self.axis(mesh_dim)])
 
     def get_rank(self) -> int:
         """Return this process's global rank."""
@@ -113,9 +113,10 @@ class DeviceMesh:
     def _only_axis(self, mesh_dim: int | str | None) -> int:
         if mesh_dim is None and self.ndim != 1:
             raise LayoutError(f"{self!r} has {self.ndim} axes; say which one (mesh_dim=)")
-        return self._axis(0 if mesh_dim is None else mesh_dim)
+        return self.axis(0 if mesh_dim is None else mesh_dim)
 
-    def _axis(self, mesh_dim: int | str) -> int:
+    def axis(self, mesh_dim: int | str) -> int:
+        """Return the number of an axis, counted from the front, given by name or number."""
         if isinstance(mesh_dim, str):
             if self._names is None or mesh_dim not in self._names:
                 raise LayoutError(f"{self!r} has no axis {mesh_dim!r}; its axes are {self._names}")
