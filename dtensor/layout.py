@@ -78,8 +78,8 @@ class Layout:
     """
 
     __slots__ = (
-        "__weakref__", "_boxes", "dtype", "is_plain", "mesh", "ndim", "order", "partial", "placements", "ranges",
-        "shape",
+        "__weakref__", "_boxes", "dtype", "is_plain", "mesh", "ndim", "order", "partial", "placements",
+        "ranges", "shape",
     )  # fmt: skip
     mesh: DeviceMesh
     placements: tuple[Placement, ...]
@@ -146,8 +146,8 @@ class Layout:
                 continue
             if len(sizes) != len(even) or sum(sizes) != shape[dim]:
                 raise LayoutError(
-                    f"Shard({dim}, sizes={sizes}) of a dim of size {shape[dim]} over {len(even)} ranks: there must "
-                    f"be {len(even)} sizes with the sum {shape[dim]}"
+                    f"Shard({dim}, sizes={sizes}) of a dim of size {shape[dim]} over {len(even)} ranks: wanted "
+                    f"{len(even)} sizes with the sum {shape[dim]}"
                 )
             ends = list(itertools.accumulate(sizes))
             ragged = tuple(zip([0, *ends[:-1]], ends, strict=True))
@@ -272,11 +272,15 @@ class Layout:
     def spec(self) -> Spec:
         """The same told dim by dim, by the names of the axes where they have any."""
         names: Sequence[str | int] = self.mesh.mesh_dim_names or range(self.mesh.ndim)
-        partial = {names[i]: self.placements[i].reduce_op for i in self.partial}  # type: ignore[union-attr]
+        partial: Any = {
+            name: p.reduce_op
+            for name, p in zip(names, self.placements, strict=True)
+            if isinstance(p, Partial)
+        }
         return Spec(*[tuple([names[axis] for axis in axes]) for axes in self.order], partial=partial)
 
     def __str__(self) -> str:
-        """Return the placements in short; ``S(0)#1`` is nested one deep, where that is not the mesh's order."""
+        """Return the placements in short; ``S(0)#1`` is nested one deep, against the mesh's order."""
         words = []
         for axis, placement in enumerate(self.placements):
             word = str(placement)
