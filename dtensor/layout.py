@@ -67,8 +67,8 @@ class Layout:
         One per mesh axis, dims counted from the front.
     order : tuple of tuple of int
         Per tensor dim, the mesh axes that shard it, the outermost first.
-    ranges : tuple of tuple of (int, int)
-        Per tensor dim, start and stop of each piece, in the row-major order of the axes in `order`.
+    plans : dict
+        What `plan` has found for changes of this layout; it goes when the layout does.
 
     Examples
     --------
@@ -78,8 +78,8 @@ class Layout:
     """
 
     __slots__ = (
-        "__weakref__", "_boxes", "dtype", "is_plain", "mesh", "ndim", "order", "partial", "placements",
-        "ranges", "shape",
+        "__weakref__", "_boxes", "_ranges", "_sizes", "dtype", "is_plain", "mesh", "ndim", "order", "partial",
+        "placements", "plans", "shape",
     )  # fmt: skip
     mesh: DeviceMesh
     placements: tuple[Placement, ...]
@@ -87,9 +87,9 @@ class Layout:
     shape: Shape
     dtype: np.dtype[Any]
     ndim: int
-    ranges: tuple[Ranges, ...]
     partial: tuple[int, ...]
     is_plain: bool
+    plans: dict[Any, Any]
 
     def __new__(cls, mesh: DeviceMesh, placements: Placements, shape: Shape, dtype: DTypeLike) -> Layout:
         """Return the one layout of this value."""
@@ -137,37 +137,38 @@ class Layout:
                 f"Partial(avg) of {dtype} has no exact value; use Partial(sum), or cast to a float"
             )
         plain = list(placements)
-        ranges = []
+        given: list[tuple[int, ...] | None] = []
         for dim, axes in enumerate(order):
-            even = chunk_ranges(shape[dim], [mesh.shape[axis] for axis in axes])
             sizes = _given_sizes(placements, axes)
+            given.append(sizes)
             if sizes is None:
-                ranges.append(even)
                 continue
+            even = chunk_ranges(shape[dim], [mesh.shape[axis] for axis in axes])
             if len(sizes) != len(even) or sum(sizes) != shape[dim]:
                 raise LayoutError(
-                    f"Shard({dim}, sizes={sizes}) of a dim of size {shape[dim]} over {len(even)} ranks: wanted "
-                    f"{len(even)} sizes with the sum {shape[dim]}"
+                    f"Shard({dim}, sizes={sizes}) of a dim of size {shape[dim]} over {len(even)} ranks: "
+                    f"wanted {len(even)} sizes with the sum {shape[dim]}"
                 )
-            ends = list(itertools.accumulate(sizes))
-            ragged = tuple(zip([0, *ends[:-1]], ends, strict=True))
-            ranges.append(ragged)
-            if [stop - start for start, stop in ragged] == [stop - start for start, stop in even]:
+            if sizes == tuple([stop - start for start, stop in even]):
                 for axis in axes:
                     plain[axis] = Shard(dim)
-                ranges[-1] = even
+                given[-1] = None
         put(self, "mesh", mesh)
         put(self, "placements", tuple(plain))
         put(self, "order", order)
         put(self, "shape", shape)
         put(self, "dtype", dtype)
         put(self, "ndim", len(shape))
-        put(self, "ranges", tuple(ranges))
+        put(self, "_sizes", tuple(given))
+        put(self, "_ranges", None)
         put(self, "partial", tuple([i for i, p in enumerate(plain) if isinstance(p, Partial)]))
-        put(self, "is_plain", not any(isinstance(p, Shard) and p.sizes is not None for p in plain))
+        put(self, "is_plain", not any(given))
         put(self, "_boxes", {})
+        put(self, "plans", {})
 
     _boxes: dict[Coordinate, Box]
+    _ranges: tuple[Ranges, ...] | None
+    _sizes: tuple[tuple[int, ...] | None, ...]
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"cannot set {name}: a Layout never changes; make another one")
@@ -186,6 +187,38 @@ class Layout:
 
     # ---- who holds what
 
+    @property
+    def ranges(self) -> tuple[Ranges, ...]:
+        """Per tensor dim, start and stop of each piece, in the row-major order of the axes in `order`."""
+        found = self._ranges
+        if found is None:
+            pieces = []
+            for dim, axes in enumerate(self.order):
+                sizes = self._sizes[dim]
+                if sizes is None:
+                    pieces.append(chunk_ranges(self.shape[dim], [self.mesh.shape[axis] for axis in axes]))
+                else:
+                    ends = list(itertools.accumulate(sizes))
+                    pieces.append(tuple(zip([0, *ends[:-1]], ends, strict=True)))
+            found = tuple(pieces)
+            object.__setattr__(self, "_ranges", found)
+        return found
+
+    def _range(self, dim: int, coordinate: Coordinate) -> tuple[int, int]:
+        # Cut axis by axis: a dim over thousands of ranks has thousands of pieces, of which few are asked for.
+        axes, widths = self.order[dim], self.mesh.shape
+        if self._sizes[dim] is not None:
+            at = 0
+            for axis in axes:
+                at = at * widths[axis] + coordinate[axis]
+            return self.ranges[dim][at]
+        start, stop = 0, self.shape[dim]
+        for axis in axes:
+            step = -(-(stop - start) // widths[axis])
+            start = min(start + coordinate[axis] * step, stop)
+            stop = min(start + step, stop)
+        return start, stop
+
     def box(self, coordinate: Coordinate) -> Box:
         """Return the part of the tensor at a coordinate of the mesh; it may be empty.
 
@@ -194,12 +227,9 @@ class Layout:
         found = self._boxes.get(coordinate)
         if found is None:
             held = []
-            for dim, axes in enumerate(self.order):
-                at = 0
-                for axis in axes:
-                    at = at * self.mesh.shape[axis] + coordinate[axis]
-                start, stop = self.ranges[dim][at]
-                held.append((start if stop > start else self.shape[dim], stop - start))
+            for dim, length in enumerate(self.shape):
+                start, stop = self._range(dim, coordinate)
+                held.append((start if stop > start else length, stop - start))
             found = Box(tuple([at for at, _ in held]), tuple([n for _, n in held]))
             self._boxes[coordinate] = found
         return found
