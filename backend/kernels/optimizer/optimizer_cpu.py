@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numba
 import numpy as np
@@ -16,7 +17,13 @@ from shardwise.backend.kernels.memory.address_cpu import addresses, pointer
 
 __all__ = ["update_each"]
 
-Formula = Callable[..., tuple[Array, ...]]
+Formula: TypeAlias = Callable[..., tuple[Array, ...]]
+Part: TypeAlias = Callable[[Array, Array, int, int, tuple[float, ...]], None]
+
+# What is larger than the caches takes as long as reading it, and a core reads faster from more places: AdamW
+# on 10 million elements took 0.89 of the time when both halves took turns. With turns of half that length,
+# or three times as many places, the prefetcher loses its way; smaller arrays gain nothing.
+_LARGE, _TURN = 1 << 20, 128  # elements
 
 
 def update_each(
@@ -39,65 +46,74 @@ def update_each(
 def _compiled(formula: Formula, arrays: int) -> Fused:
     """Return the loop over parameters and elements, with the formula in it."""
     count = len(inspect.signature(formula).parameters) - arrays
-    loop = _LOOPS[arrays](device()(formula), count)
+    loop = _loop(_PARTS[arrays](device()(formula)), count)
     loop.__qualname__ = f"update_each_{formula.__name__}"  # the name of the compiled code on disk
     return Fused(
         loop, lambda real: (read(real, 2), read(int64, 1), read(int64, 2), read(int64, 1)), exact=False
     )
 
 
-def _two(formula: Formula, count: int) -> Callable[..., None]:
+def _loop(part: Part, count: int) -> Callable[..., None]:
     def loop(table: Array, row_of: Array, places: Array, sizes: Array) -> None:
         for i in range(sizes.size):
             row, size = to_fixed_tuple(table[row_of[i]], count), sizes[i]
-            p = numba.carray(pointer(places[0, i], table), size)
-            g = numba.carray(pointer(places[1, i], table), size)
-            for j in range(size):
-                (p[j],) = formula(p[j], g[j], *row)
+            half = size // 2 // _TURN * _TURN if size >= _LARGE else 0
+            for start in range(0, half, _TURN):
+                part(places[:, i], table, start, _TURN, row)
+                part(places[:, i], table, start + half, _TURN, row)
+            part(places[:, i], table, 2 * half, size - 2 * half, row)
 
     return loop
 
 
-def _three(formula: Formula, count: int) -> Callable[..., None]:
-    def loop(table: Array, row_of: Array, places: Array, sizes: Array) -> None:
-        for i in range(sizes.size):
-            row, size = to_fixed_tuple(table[row_of[i]], count), sizes[i]
-            p = numba.carray(pointer(places[0, i], table), size)
-            g = numba.carray(pointer(places[1, i], table), size)
-            a = numba.carray(pointer(places[2, i], table), size)
-            for j in range(size):
-                p[j], a[j] = formula(p[j], g[j], a[j], *row)
+def _two(formula: Formula) -> Part:
+    @device()
+    def part(places: Array, like: Array, start: int, size: int, row: tuple[float, ...]) -> None:
+        p = numba.carray(pointer(places[0] + start * like.itemsize, like), size)
+        g = numba.carray(pointer(places[1] + start * like.itemsize, like), size)
+        for j in range(size):
+            (p[j],) = formula(p[j], g[j], *row)
 
-    return loop
+    return part
 
 
-def _four(formula: Formula, count: int) -> Callable[..., None]:
-    def loop(table: Array, row_of: Array, places: Array, sizes: Array) -> None:
-        for i in range(sizes.size):
-            row, size = to_fixed_tuple(table[row_of[i]], count), sizes[i]
-            p = numba.carray(pointer(places[0, i], table), size)
-            g = numba.carray(pointer(places[1, i], table), size)
-            a = numba.carray(pointer(places[2, i], table), size)
-            b = numba.carray(pointer(places[3, i], table), size)
-            for j in range(size):
-                p[j], a[j], b[j] = formula(p[j], g[j], a[j], b[j], *row)
+def _three(formula: Formula) -> Part:
+    @device()
+    def part(places: Array, like: Array, start: int, size: int, row: tuple[float, ...]) -> None:
+        p = numba.carray(pointer(places[0] + start * like.itemsize, like), size)
+        g = numba.carray(pointer(places[1] + start * like.itemsize, like), size)
+        a = numba.carray(pointer(places[2] + start * like.itemsize, like), size)
+        for j in range(size):
+            p[j], a[j] = formula(p[j], g[j], a[j], *row)
 
-    return loop
+    return part
 
 
-def _five(formula: Formula, count: int) -> Callable[..., None]:
-    def loop(table: Array, row_of: Array, places: Array, sizes: Array) -> None:
-        for i in range(sizes.size):
-            row, size = to_fixed_tuple(table[row_of[i]], count), sizes[i]
-            p = numba.carray(pointer(places[0, i], table), size)
-            g = numba.carray(pointer(places[1, i], table), size)
-            a = numba.carray(pointer(places[2, i], table), size)
-            b = numba.carray(pointer(places[3, i], table), size)
-            c = numba.carray(pointer(places[4, i], table), size)
-            for j in range(size):
-                p[j], a[j], b[j], c[j] = formula(p[j], g[j], a[j], b[j], c[j], *row)
+def _four(formula: Formula) -> Part:
+    @device()
+    def part(places: Array, like: Array, start: int, size: int, row: tuple[float, ...]) -> None:
+        p = numba.carray(pointer(places[0] + start * like.itemsize, like), size)
+        g = numba.carray(pointer(places[1] + start * like.itemsize, like), size)
+        a = numba.carray(pointer(places[2] + start * like.itemsize, like), size)
+        b = numba.carray(pointer(places[3] + start * like.itemsize, like), size)
+        for j in range(size):
+            p[j], a[j], b[j] = formula(p[j], g[j], a[j], b[j], *row)
 
-    return loop
+    return part
 
 
-_LOOPS = {2: _two, 3: _three, 4: _four, 5: _five}
+def _five(formula: Formula) -> Part:
+    @device()
+    def part(places: Array, like: Array, start: int, size: int, row: tuple[float, ...]) -> None:
+        p = numba.carray(pointer(places[0] + start * like.itemsize, like), size)
+        g = numba.carray(pointer(places[1] + start * like.itemsize, like), size)
+        a = numba.carray(pointer(places[2] + start * like.itemsize, like), size)
+        b = numba.carray(pointer(places[3] + start * like.itemsize, like), size)
+        c = numba.carray(pointer(places[4] + start * like.itemsize, like), size)
+        for j in range(size):
+            p[j], a[j], b[j], c[j] = formula(p[j], g[j], a[j], b[j], c[j], *row)
+
+    return part
+
+
+_PARTS = {2: _two, 3: _three, 4: _four, 5: _five}

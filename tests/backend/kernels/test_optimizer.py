@@ -16,6 +16,8 @@ from shardwise.backend.kernels.optimizer.optimizer import (
     UPDATES,
     Update,
     adam,
+    adam_amsgrad,
+    approach,
     rmsprop_centered,
     sgd,
     sgd_momentum,
@@ -103,6 +105,22 @@ def test_large_arrays_go_in_blocks() -> None:
     for a, b in zip(columns, other, strict=True):
         for x, y in zip(a, b, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "update", [approach, sgd_momentum, adam, adam_amsgrad], ids=lambda update: update.name
+)
+def test_halves_of_arrays_beyond_the_caches_take_turns(update: Update) -> None:
+    size = (1 << 20) + 301  # halves of whole turns, and a rest
+    columns, numbers = columns_of(update, [(size,)], np.float32), numbers_for(update, 1)
+    with np.errstate(all="ignore"):
+        wide = (column[0].astype(np.float64) for column in columns)
+        param, *state = update.formula(*wide, *numbers[0])
+    before = columns[1][0].copy()
+    update(columns, numbers)
+    np.testing.assert_array_equal(columns[1][0], before)
+    for column, reference in zip((columns[0], *columns[2:]), (param, *state), strict=True):
+        np.testing.assert_allclose(column[0], reference, rtol=2e-6, atol=1e-6)
 
 
 class Subclass(np.ndarray):
