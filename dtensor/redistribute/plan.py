@@ -11,12 +11,16 @@ from shardwise.backend.errors import LayoutError
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.redistribute.box import boxes_by_rank, common
 from shardwise.dtensor.redistribute.cost import LinkCosts, host_numbers, link_costs
-from shardwise.dtensor.redistribute.move import Ground, Move, reduced
+from shardwise.dtensor.redistribute.ground import Ground, Move
+from shardwise.dtensor.redistribute.move import lacking
+from shardwise.dtensor.redistribute.reduction import reduced
 from shardwise.dtensor.redistribute.search import cheapest
 from shardwise.dtensor.redistribute.state import State, layout_of, state_of
 from shardwise.dtensor.redistribute.step import Step
 
 __all__ = ["Plan", "plan"]
+
+_MANY = 64  # ranks of which the bytes of an exchange are the mean
 
 
 class Plan:
@@ -196,6 +200,9 @@ def _spelled(source: Layout, target: Layout | None, way: list[Move]) -> tuple[St
     before = source
     for place, move in enumerate(way, 1):
         after = target if target is not None and place == len(way) else layout_of(move.state, source)
+        if move.op == "exchange":
+            missing = lacking(before, after, move.axes, _MANY)
+            move = move._replace(bytes=sum(missing) // len(missing))
         steps.append(Step(move.op, before, after, *move[2:]))
         before = after
     return tuple(steps)

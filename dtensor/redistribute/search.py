@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable
 from itertools import count
 
-from shardwise.dtensor.redistribute.move import Ground, Move, moves
+from shardwise.dtensor.redistribute.ground import Ground, Move
+from shardwise.dtensor.redistribute.move import moves
 from shardwise.dtensor.redistribute.state import State
 
 __all__ = ["cheapest"]
