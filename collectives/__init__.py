@@ -47,6 +47,7 @@ from shardwise.collectives.form.tensor_form import (
 )
 from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.ledger import Ledger, Record, implicit
+from shardwise.collectives.mpi.communicator import Communicator, communicator_ranks
 from shardwise.collectives.mpi.detect import LauncherEnvironment, launcher_environment
 from shardwise.collectives.reduction import ReduceOp, Reduction
 from shardwise.collectives.report.expectation import expect
@@ -71,6 +72,7 @@ __all__ = [
     "COLLECTIVES",
     "REQUEUE",
     "Collective",
+    "Communicator",
     "Explanation",
     "LauncherEnvironment",
     "Ledger",
@@ -101,6 +103,7 @@ __all__ = [
     "broadcast_coalesced",
     "broadcast_object",
     "broadcast_object_list",
+    "communicator_ranks",
     "empty_symmetric",
     "expect",
     "explain",

@@ -88,6 +88,8 @@ class Transport(Protocol):
     local_rank, local_size : int
         Place among the ranks of this host.
     hostname : str
+    hosts : tuple of str
+        Of each rank, a text that is equal for ranks of one host: its name, or that and more behind a ``/``.
     progress : Progress or None
         Whom to tell of asynchronous operations, where they advance only while someone tests them.
     phases : Progress or None
@@ -105,6 +107,7 @@ class Transport(Protocol):
     local_rank: int
     local_size: int
     hostname: str
+    hosts: tuple[str, ...]
     progress: Progress | None
     phases: Progress | None
     lock: Lock | None

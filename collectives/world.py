@@ -58,6 +58,8 @@ class World:
     local_rank, local_size : int
         Place among the ranks of this host, and their number.
     hostname : str
+    hosts : tuple of str
+        Of each rank, a text that is equal for ranks of one host: its name, or that and more behind a ``/``.
     transport : Transport
     control : ControlPlane or None
         Messages beside the collectives, where ranks are processes.
@@ -87,6 +89,7 @@ class World:
         self.local_rank = transport.local_rank
         self.local_size = transport.local_size
         self.hostname = transport.hostname
+        self.hosts = transport.hosts
         self.timeout = timeout
         self.debug = debug
         self.notes = MessageNotes(self.control) if debug and self.control is not None else None

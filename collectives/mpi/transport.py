@@ -125,7 +125,8 @@ class MPITransport:
         self._tags = GroupTags(self.control) if self.control is not None else None
         self._news = News(self.control)
         self._held = HeldStacks()
-        self._hosts = hosts or (self.control.hosts if self.control is not None else (self.hostname,))
+        known = (self.hostname,) if self.control is None else self.control.hosts
+        self.hosts = tuple(hosts or known)
         # Ranks of one host talk through shared memory, unless the user says SHARDWISE_SHM=0.
         allowed = read_switch("SHARDWISE_SHM", os.environ, default=True)
         self._handover = Handover(self.control) if allowed and self.control is not None else None
@@ -145,7 +146,7 @@ class MPITransport:
 
         whole = not label and ranks == tuple(range(self.size))
         ask = partial(self._news.check, ranks)
-        plan = HostPlan.of([self._hosts[rank] for rank in ranks])
+        plan = HostPlan.of([self.hosts[rank] for rank in ranks])
         layered = plan.is_worth_it and not by_rank_order
         if self._handover is None or (len(plan.members) > 1 and not layered):
             if whole:

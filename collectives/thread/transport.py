@@ -214,6 +214,7 @@ class ThreadsTransport:
         self.rank = self.local_rank = rank
         self.size = self.local_size = hub.size
         self.hostname = socket.gethostname()
+        self.hosts = (self.hostname,) * hub.size
         self.phases = hub.phases
         self._hub = hub
 
