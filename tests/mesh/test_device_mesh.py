@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextvars
+import copy
+import gc
 import math
 import pickle
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +19,7 @@ import shardwise as sw
 from shardwise.backend.select import get_backend
 from shardwise.collectives import explain, run_threads
 from shardwise.errors import DeviceError, LayoutError
-from shardwise.mesh import DeviceMesh, init_device_mesh
+from shardwise.mesh import DeviceMesh, get_current_mesh, init_device_mesh
 
 
 def message(call: Callable[[], object], kind: type[Exception] = LayoutError) -> str:
@@ -149,6 +154,70 @@ def test_meshes_are_values() -> None:
         return [repr(mesh), repr(DeviceMesh("cpu", [[0, 1], [2, 3]]))]
 
     assert everywhere(4, one) == ["DeviceMesh('cpu', dp=2, tp=2)", "DeviceMesh('cpu', 0=2, 1=2)"]
+
+
+def test_copies_are_the_mesh_itself() -> None:
+    mesh = DeviceMesh("cpu", [0])
+    assert copy.copy(mesh) is mesh
+    assert copy.deepcopy([mesh])[0] is mesh
+
+
+def test_a_mesh_and_its_parts_can_be_collected() -> None:
+    mesh = DeviceMesh("cpu", [[0]], ("dp", "tp"))
+    alive = weakref.ref(mesh), weakref.ref(mesh["tp"])
+    part = pickle.loads(pickle.dumps(mesh["tp"]))
+    assert part == mesh["tp"]
+    del mesh
+    gc.collect()
+    assert [each() for each in alive] == [None, None]
+
+
+def test_large_meshes_are_shown_by_their_ends() -> None:
+    def one(rank: int) -> str:
+        return repr(init_device_mesh("cpu", (4, 5), mesh_dim_names=("dp", "tp"))["tp", "dp"])
+
+    assert set(run_threads(one, 20)) == {
+        "DeviceMesh('cpu', tp=5, dp=4, ranks=[[0, 5, 10, 15], [1, 6, 11, 16], ..., [3, 8, 13, 18], "
+        "[4, 9, 14, 19]])"
+    }
+
+
+# ---- the mesh of the context
+
+
+def test_the_innermost_mesh_is_current() -> None:
+    outer, inner = DeviceMesh("cpu", [0], ("dp",)), DeviceMesh("cpu", [0], ("tp",))
+    assert get_current_mesh() is None
+    with outer as entered:
+        assert entered is outer is get_current_mesh()
+        with inner, outer:
+            assert get_current_mesh() is outer
+        with pytest.raises(LayoutError), inner:
+            get_current_mesh()["dp"]  # type: ignore[index]
+        assert get_current_mesh() is outer
+    assert get_current_mesh() is None
+
+
+def test_each_context_has_a_current_mesh_of_its_own() -> None:
+    mesh = DeviceMesh("cpu", [0])
+    seen = []
+    with mesh:
+        copied = contextvars.copy_context()
+        for run in (lambda: seen.append(get_current_mesh()), lambda: copied.run(seen.append, 1)):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+        assert run_threads(lambda rank: get_current_mesh() is mesh, 2) == [True, True]  # ranks begin with it
+    assert seen == [None, 1]
+    assert copied.run(get_current_mesh) is mesh
+
+    def one(rank: int) -> bool:
+        mine = DeviceMesh("cpu", [rank])
+        with mine:
+            sw.barrier()
+            return get_current_mesh() is mine
+
+    assert run_threads(one, 3) == [True] * 3
 
 
 def test_meshes_never_change() -> None:
