@@ -49,9 +49,9 @@ def checked_names(names: Sequence[str] | None, shape: tuple[int, ...]) -> Names:
     """Give the names of the axes as a tuple, one for each and all different; None for None."""
     if names is None:
         return None
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+    checked = tuple(names) if isinstance(names, Sequence) and not isinstance(names, str) else ("",)
+    if not all(isinstance(name, str) and name for name in checked):
         raise LayoutError(f"mesh_dim_names must be a tuple of names, such as ('dp',), got {names!r}")
-    checked = tuple(str(name) for name in names)
     if len(checked) != len(shape):
         raise LayoutError(f"a mesh of shape {shape} needs {len(shape)} mesh_dim_names, got {checked}")
     if len(set(checked)) != len(checked):

@@ -66,7 +66,7 @@ def init_device_mesh(
     DeviceMesh('cpu', dp=1)
     """
     check_device(device_type, auto=True)
-    sizes = (mesh_shape,) if isinstance(mesh_shape, int) else tuple(mesh_shape)
+    sizes = tuple(mesh_shape) if isinstance(mesh_shape, Sequence) else (mesh_shape,)
     world = get_world()
     filled = filled_sizes(sizes, world.size)
     names = checked_names(mesh_dim_names, sizes)

@@ -150,7 +150,11 @@ class DeviceMesh:
         LayoutError
             If `mesh` is missing, or has other ranks on its axes through this rank than the groups.
         """
-        groups = [group] if isinstance(group, ProcessGroup) else list(group)
+        groups = list(group) if isinstance(group, Sequence) else [group]
+        if not all(isinstance(each, ProcessGroup) for each in groups):
+            raise LayoutError(
+                f"from_group: wanted a ProcessGroup for each axis, as get_group() gives; got {group}"
+            )
         lines = [np.array(each.ranks, np.int64) for each in groups]
         ranks = grid_of_lines("from_group", lines, mesh, rank())
         return cls(chosen_device(device_type), ranks, mesh_dim_names)
@@ -229,6 +233,8 @@ class DeviceMesh:
             if self._names is None or mesh_dim not in self._names:
                 raise LayoutError(f"{self!r} has no axis {mesh_dim!r}; its axes are {self._names}")
             return self._names.index(mesh_dim)
+        if not isinstance(mesh_dim, int | np.integer):
+            raise LayoutError(f"an axis of {self!r} is told by its name or number; got {mesh_dim!r}")
         if not -self.ndim <= mesh_dim < self.ndim:
             raise LayoutError(f"{self!r} has no axis {mesh_dim}; it has {self.ndim}")
         return mesh_dim % self.ndim
@@ -428,7 +434,7 @@ class DeviceMesh:
         return root._view(ranks, names)
 
     def _axes(self, mesh_dims: Sequence[str | int]) -> tuple[int, ...]:
-        given = tuple(mesh_dims)
+        given = tuple(mesh_dims) if isinstance(mesh_dims, Sequence) else (mesh_dims,)
         axes = tuple(self.axis(each) for each in given)
         if not axes or len(set(axes)) < len(axes):
             raise LayoutError(f"wanted different axes of {self!r}, at least one; got {given}")

@@ -75,7 +75,7 @@ def unflattened(
     LayoutError
         If the sizes or the names do not fit.
     """
-    sizes, size = tuple(sizes), ranks.shape[axis]
+    sizes, size = tuple(sizes) if isinstance(sizes, Sequence) else (sizes,), ranks.shape[axis]
     filled = filled_sizes(sizes, size)
     if filled is None or math.prod(filled) != size:
         raise LayoutError(f"{what}: it has {size} ranks, and the sizes {sizes} do not multiply to that")

@@ -70,7 +70,8 @@ def communicator_ranks(comm: Communicator) -> np.ndarray[Any, np.dtype[np.int64]
             f"{where}: the world of {world.size} goes over {world.transport.name!r}, so its ranks are not "
             f"the {comm.size} processes of the communicator; start it with mpirun or `shardwise run`."
         )
-    ranks = _in_the_world(mpi, comm)
+    # A process that is alone is rank 0, whatever MPI calls it.
+    ranks = _in_the_world(mpi, comm) if world.transport.name == "mpi" else [0]
     if mpi.UNDEFINED in ranks:
         outside = [place for place, rank in enumerate(ranks) if rank == mpi.UNDEFINED]
         raise CollectiveError(

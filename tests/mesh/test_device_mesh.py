@@ -282,6 +282,7 @@ def test_shapes_that_do_not_fit() -> None:
         "use -1 "
         "for one of the sizes"
     )
+    assert everywhere(2, lambda: init_device_mesh("cpu", -1)).shape == (2,)
     for shape in ((), (-1, -1), (0,), (2, -2), (1.5,), ("2",)):
         assert refusal(2, "cpu", shape) == (
             f"a mesh shape has positive whole sizes and at most one -1; got {shape}"
@@ -295,7 +296,7 @@ def test_names_that_do_not_fit() -> None:
     assert refusal(1, "cpu", (1, 1), mesh_dim_names=("dp", "dp")) == (
         "mesh_dim_names must be different from each other, got ('dp', 'dp')"
     )
-    for names in ("dp", ("", "x"), (1, 2)):
+    for names in ("dp", ("", "x"), (1, 2), 5):
         assert refusal(1, "cpu", (1, 1), mesh_dim_names=names) == (
             f"mesh_dim_names must be a tuple of names, such as ('dp',), got {names!r}"
         )

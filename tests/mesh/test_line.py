@@ -57,6 +57,7 @@ def test_groups_that_do_not_fit() -> None:
         row, column = get_group([rank // 2 * 2, rank // 2 * 2 + 1]), get_group([rank % 2, rank % 2 + 2])
         return [
             message(lambda: DeviceMesh.from_group([], "cpu")),
+            message(lambda: DeviceMesh.from_group([0, 1], "cpu")),  # type: ignore[list-item]
             message(lambda: DeviceMesh.from_group([column, row], "cpu")),
             message(lambda: DeviceMesh.from_group([row, column], "cpu", [[0, 1], [2, 3]])),
             message(lambda: DeviceMesh.from_group(get_group(), "cpu", [[0, 1], [2, 3]])),
@@ -66,6 +67,7 @@ def test_groups_that_do_not_fit() -> None:
     got = run_threads(one, 4)
     assert got[3] == [
         "from_group: there is nothing in the list; give a group or communicator for each axis",
+        "from_group: wanted a ProcessGroup for each axis, as get_group() gives; got [0, 1]",
         "from_group: 2 axes through one rank do not say who is elsewhere in the mesh; give mesh=, the global "
         "ranks of all in its shape",
         "from_group on rank 3: along the axes of the mesh [[0, 1], [2, 3]] this rank is with [1, 3], [2, 3], "
@@ -97,6 +99,18 @@ def test_communicators_become_ranks_of_the_world() -> None:
     assert mesh.mesh.tolist() == list(range(n))[::-1]
     assert sw.all_reduce(np.array([me]), group=mesh.get_group("dp")).item() == n * (n - 1) // 2
     assert mesh.get_local_rank() == n - 1 - me
+
+
+@pytest.mark.mpi(min_size=2)
+def test_a_process_that_is_alone_is_rank_0() -> None:
+    from mpi4py import MPI
+
+    from shardwise.collectives.context import rank_thread
+    from shardwise.collectives.thread.alone import alone_transport
+
+    with rank_thread(alone_transport):
+        assert communicator_ranks(MPI.COMM_SELF).tolist() == [0]
+        assert DeviceMesh.from_comm(MPI.COMM_SELF).get_coordinate() == (0,)
 
 
 @pytest.mark.mpi(min_size=4)

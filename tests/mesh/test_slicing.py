@@ -248,6 +248,18 @@ SHOWN = "DeviceMesh('cpu', dp=1, tp=1)"
             f"{SHOWN} is sliced by names of axes, as mesh['dp', 'tp']; got (['dp'],)",
         ),
         (lambda mesh: list(mesh), f"{SHOWN} is sliced by names of axes, as mesh['dp', 'tp']; got (0,)"),
+        (
+            lambda mesh: mesh.flatten((1.5,)),
+            f"an axis of {SHOWN} is told by its name or number; got 1.5",
+        ),
+        (
+            lambda mesh: mesh.unflatten(None, (1, 1)),
+            f"an axis of {SHOWN} is told by its name or number; got None",
+        ),
+        (
+            lambda mesh: mesh.unflatten("dp", 2, ("a",)),
+            f"unflatten axis 'dp' of {SHOWN}: it has 1 ranks, and the sizes (2,) do not multiply to that",
+        ),
         (lambda mesh: mesh[()], f"wanted different axes of {SHOWN}, at least one; got ()"),
         (
             lambda mesh: mesh.flatten(("dp", 0)),
@@ -298,7 +310,7 @@ SHOWN = "DeviceMesh('cpu', dp=1, tp=1)"
             "concatenate: wanted a list of meshes, at least one; got []",
         ),
         (
-            lambda mesh: DeviceMesh.concatenate([mesh, 1]),  # type: ignore[list-item]
+            lambda mesh: DeviceMesh.concatenate([mesh, 1]),
             f"concatenate: wanted a list of meshes, at least one; got [{SHOWN}, 1]",
         ),
         (
@@ -317,7 +329,7 @@ SHOWN = "DeviceMesh('cpu', dp=1, tp=1)"
         ),
     ],
 )
-def test_what_does_not_fit(call: Callable[[DeviceMesh], object], expected: str) -> None:
+def test_what_does_not_fit(call: Callable[[Any], object], expected: str) -> None:
     mesh = DeviceMesh("cpu", [[0]], ("dp", "tp"))
     assert message(lambda: call(mesh)) == expected
 
