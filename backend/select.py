@@ -31,6 +31,9 @@ def backend_of(array: object) -> Backend:
     for backend in BACKENDS:
         if backend.owns(array):
             return backend
+    own: Backend | None = getattr(array, "backend", None)
+    if own is not None:  # an array made of such, spread over ranks
+        return own
     kind = type(array)
     raise DeviceError(
         f"no backend holds objects of type {kind.__module__}.{kind.__qualname__}: wanted a NumPy or CuPy "

@@ -1,6 +1,13 @@
 """Floor 4: placements, layouts, redistribution, sharding rules, DTensor."""
 
+from shardwise.dtensor.construct import distribute_tensor, from_local
+from shardwise.dtensor.dtensor import DTensor
 from shardwise.dtensor.layout import Box, Layout
 from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard, Spec
+from shardwise.dtensor.policy import implicit_replication
+from shardwise.dtensor.redistribute.plan import plan
 
-__all__ = ["Box", "Layout", "Partial", "Placement", "Replicate", "Shard", "Spec"]
+__all__ = [
+    "Box", "DTensor", "Layout", "Partial", "Placement", "Replicate", "Shard", "Spec", "distribute_tensor",
+    "from_local", "implicit_replication", "plan",
+]  # fmt: skip

@@ -286,6 +286,13 @@ class Layout:
             self.mesh, (Replicate(),) * self.mesh.ndim, ((),) * self.ndim, self.shape, self.dtype
         )
 
+    def reduced(self) -> Layout:
+        """Return the layout with Replicate in place of Partial: that of the gradient of such a tensor."""
+        if not self.partial:
+            return self
+        kinds = tuple([Replicate() if isinstance(p, Partial) else p for p in self.placements])
+        return Layout.of(self.mesh, kinds, self.order, self.shape, self.dtype)
+
     # ---- what it says of itself
 
     @property

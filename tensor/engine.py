@@ -141,6 +141,7 @@ class GraphTask:
                     self.deliver(target, index, grad)
                 while self._ready:
                     self._execute(heappop(self._ready)[1])
+                self._leaves.finish_late(self.results)
             if not self.pending:
                 callbacks, self._callbacks = self._callbacks, []
                 for callback in callbacks:
@@ -286,12 +287,15 @@ class GraphTask:
 
         The node stays as it is: other threads may walk the same tape for other gradients.
         """
-        if self.create_graph:
+        ctx = Context(need)
+        ctx.__dict__.update(node.__dict__)
+        if self.create_graph and node._function.recall is not None:
+            attributes, saved = node._function.recall(node, saved, self.wrap)
+            ctx.__dict__.update(attributes)
+        elif self.create_graph:
             saved = saved_tensors(node, saved, self.wrap)
         elif grads[0].itemsize == 2:
             grads, saved = backward_wide(node._function, grads, saved)
-        ctx = Context(need)
-        ctx.__dict__.update(node.__dict__)
         ctx.saved = saved
         if self._sinks:
             ctx.into = self._places(node, need)

@@ -88,6 +88,26 @@ class Function:
         The op multiplies 16-bit floats as they are and gives sums in float32, where the processor can.
     precision : "", "narrow" or "wide"
         What `autocast` does to the inputs: nothing, 16 bits, or 32.
+    reduces : str
+        What the parts of a dim that is summed over (a letter that no output has) give together: "sum",
+        "prod", "min", "max", "band", "bor". Empty: nothing that could be told, so the dim must be whole.
+    linear : str or tuple of int
+        In which inputs the op is linear, so that terms of a sum may pass through it: in "all" of them
+        together, in "each" alone while the others stay, in those of these numbers together, or in none ("").
+    addends : tuple of int
+        Inputs that are added to the result, as a bias is: where the result is a sum of terms over ranks,
+        they belong into one of the terms.
+    monotone : int
+        1 if larger inputs give larger results, -1 if smaller ones, 0 if neither holds.
+    localize : callable or None
+        ``localize(params, inputs, outputs)`` gives the parameters for parts of the inputs and outputs, a
+        `Part` each (see `signature`), where parameters tell of the whole.
+    decompose : callable or None
+        The op as a composition of others, ``decompose(*args, **params)``, for where a dim that it needs whole
+        lies in parts.
+    recall : callable or None
+        ``recall(node, saved, wrap)`` gives the attributes and saved tensors that `backward` works with under
+        ``create_graph``, for ops that ran on something else than the arrays of their tensors.
     broadcasts : bool
         Gradients may come back in a shape that the input was broadcast to; the engine sums them.
         Follows from a signature with ``*`` or ``...``.
@@ -120,6 +140,13 @@ class Function:
     accumulates: ClassVar[bool] = False
     precision: ClassVar[Literal["", "narrow", "wide"]] = ""
     broadcasts: ClassVar[bool] = False
+    reduces: ClassVar[Literal["", "sum", "prod", "min", "max", "band", "bor"]] = ""
+    linear: ClassVar[Literal["", "all", "each"] | tuple[int, ...]] = ""
+    addends: ClassVar[tuple[int, ...]] = ()
+    monotone: ClassVar[Literal[-1, 0, 1]] = 0
+    localize: ClassVar[Callable[..., dict[str, Any]] | None] = None
+    decompose: ClassVar[Callable[..., Any] | None] = None
+    recall: ClassVar[Callable[..., tuple[dict[str, Any], tuple[Any, ...]]] | None] = None
     flops: ClassVar[Callable[..., int] | None] = None
     forward: ClassVar[Callable[..., Any]]
     backward: ClassVar[Callable[..., Gradients]]

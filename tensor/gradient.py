@@ -31,9 +31,15 @@ def conformed(node: Node, i: int, grad: Any, shape: tuple[int, ...], dtype: Any)
         grad = grad.real if grad.dtype.kind == "c" and dtype.kind != "c" else grad
         with np.errstate(over="ignore"):  # beyond the range of a narrow dtype lies infinity
             grad = cast(grad, dtype)
-    if current_mode().anomaly and bool(np.any(np.isnan(getattr(grad, "data", grad)))):
+    if current_mode().anomaly and bool(np.any(np.isnan(_values(grad)))):
         raise AnomalyError(f"backward of {node} gave NaN in the gradient of its input {i}")
     return grad
+
+
+def _values(grad: Any) -> Any:
+    """Return the array of a gradient: of a tensor, or this rank's part of one that is spread over ranks."""
+    array = grad.data if hasattr(grad, "node") else grad
+    return getattr(array, "local", array)
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

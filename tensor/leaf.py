@@ -39,6 +39,7 @@ class LeafGradients:
         self.create_graph = create_graph
         self.captures = captures
         self.sums: dict[Leaf, tuple[Any, bool]] = {}  # so far, and whether it may be written into
+        self._late: list[tuple[Leaf, Any]] = []  # complete, but lying otherwise than the leaf does
 
     def place(self, leaf: Leaf) -> Array | None:
         """Return the array into which an op may write the first gradient of a leaf, if there is one."""
@@ -80,16 +81,37 @@ class LeafGradients:
             if leaf.hooks:
                 grad = show_to_hooks(leaf.hooks, grad, "a leaf", self._shown)
                 fresh = False  # a hook may keep what it saw
-            key = self.captures.get((leaf, 0))
-            if key is not None:
-                results[key] = grad
-                return
-            if self.captures:
+            if self.captures and (leaf, 0) not in self.captures:
                 return  # grad(): other leaves are left alone
+            lies_like = getattr(grad, "lies_like", None)
+            if lies_like is not None and not lies_like(leaf):
+                self._late.append((leaf, grad))
+                return
+            if (leaf, 0) in self.captures:
+                results[self.captures[leaf, 0]] = grad
+                return
             with _locks[id(leaf) // 16 % len(_locks)]:
                 self._accumulate(leaf, grad, fresh)
         for post_hook in tuple(leaf.post_hooks or ()):
             post_hook(leaf)
+
+    def finish_late(self, results: dict[int, Any]) -> None:
+        """Bring gradients that lie otherwise than their leaves to where these are, all at once; then finish.
+
+        What they are says how: ``grads[0].laid_like(grads, leaves)``.
+        """
+        late, self._late = self._late, []
+        if not late:
+            return
+        leaves, grads = zip(*late, strict=True)
+        for leaf, grad in zip(leaves, grads[0].laid_like(grads, leaves), strict=True):
+            if (leaf, 0) in self.captures:
+                results[self.captures[leaf, 0]] = grad
+                continue
+            with _locks[id(leaf) // 16 % len(_locks)]:
+                self._accumulate(leaf, grad, True)
+            for post_hook in tuple(leaf.post_hooks or ()):
+                post_hook(leaf)
 
     def _accumulate(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
         if self.create_graph:

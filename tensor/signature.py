@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,17 @@ from shardwise.backend.errors import ShapeError
 from shardwise.tensor.function import Function
 from shardwise.tensor.mode import intercept
 
-__all__ = ["Dim", "FlopCounter", "Terms", "flops", "known_shapes", "parse", "terms_of"]
+__all__ = ["Dim", "FlopCounter", "Part", "Terms", "flops", "known_shapes", "parse", "terms_of"]
 
 Shape = tuple[int, ...]
+
+
+class Part(NamedTuple):
+    """A part of an array: where it starts in the whole, its shape, the shape of the whole."""
+
+    offset: Shape
+    shape: Shape
+    whole: Shape
 
 
 @dataclass(frozen=True, slots=True)

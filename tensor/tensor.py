@@ -177,8 +177,10 @@ class Tensor(
         return out
 
     def wrap(self, array: Array) -> Tensor:
-        """Make a tensor like this one, without history, of an array."""
-        return Tensor(array)
+        """Make a tensor, without history, of an array; of the class that the array names, if it does."""
+        kind: Any = Tensor if type(array) is np.ndarray else getattr(array, "tensor_class", Tensor)
+        out: Tensor = kind(array)
+        return out
 
     # ---- gradients
 

@@ -112,7 +112,7 @@ class InPlace(Carrier):
                 "the out-of-place form"
             )
         if tracked and isinstance(out, InPlace) and out.node is not None:
-            _spare(out.node, self.data)
+            _spare(out.node, getattr(self.data, "local", self.data))
         self.data[...] = array
         self.version.count += 1
         if tracked:

@@ -27,6 +27,7 @@ __all__ = [
 
 class Add(Function):
     signature = "*"
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -41,6 +42,7 @@ class Add(Function):
 
 class Sub(Function):
     signature = "*"
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -53,6 +55,7 @@ class Sub(Function):
 
 class Mul(Function):
     signature = "*"
+    linear = "each"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -67,6 +70,7 @@ class Mul(Function):
 
 class Div(Function):
     signature = "*"
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -83,6 +87,7 @@ class Div(Function):
 
 class Neg(Function):
     signature = "*"
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

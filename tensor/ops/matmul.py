@@ -24,6 +24,8 @@ class MatMul(Function):
     """``a @ b`` by NumPy's rules: batch dims broadcast, one-dimensional operands are vectors."""
 
     broadcasts = True
+    reduces = "sum"
+    linear = "each"
     accumulates = True
     precision = "narrow"
 
@@ -93,6 +95,9 @@ class Linear(Function):
     """``x @ weight.T + bias``, the weight of shape (out, in)."""
 
     signature = "...k,nk,n->...n"
+    reduces = "sum"
+    linear = "each"
+    addends = (2,)
     accumulates = True
     precision = "narrow"
 

@@ -12,6 +12,7 @@ from shardwise.backend.kernels.channel.group_norm import group_norm_backward, gr
 from shardwise.backend.kernels.row.norm import layer_norm_backward, layer_norm_forward
 from shardwise.backend.kernels.row.rms_norm import rms_norm_backward, rms_norm_forward
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.signature import Part
 
 __all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm", "Running"]
 
@@ -65,7 +66,8 @@ def _places(shape: Shape) -> str:
 
 def _batch_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     places = _places(shapes[0])
-    return f"[n]c{places}{',c' * (len(shapes) - 1)}->[n]c{places}"
+    channels = "c" if params.get("running") is None else "[c]"  # the statistics are those of all channels
+    return f"[n]{channels}{places}{f',{channels}' * (len(shapes) - 1)}->[n]{channels}{places}"
 
 
 class BatchNorm(Function):
@@ -98,7 +100,8 @@ class BatchNorm(Function):
 
 def _group_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     places = _places(shapes[0])
-    channels = "c" if shapes[0][1] == params["groups"] else "[c]"
+    alone = shapes[0][1] == params["groups"] and params.get("running") is None
+    channels = "c" if alone else "[c]"
     return f"n{channels}{places}{f',{channels}' * (len(shapes) - 1)}->n{channels}{places}"
 
 
@@ -111,6 +114,13 @@ class GroupNorm(Function):
 
     signature = _group_signature
     precision = "wide"
+
+    @staticmethod
+    def localize(
+        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+    ) -> dict[str, Any]:
+        channels = inputs[0]
+        return params if channels.shape[1] == channels.whole[1] else {**params, "groups": channels.shape[1]}
 
     @staticmethod
     def forward(

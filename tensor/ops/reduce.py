@@ -60,6 +60,8 @@ def reduced(kernel: Callable[[Array, tuple[int, ...]], Array], a: Array, dims: D
 
 class Sum(Function):
     signature = reduction_signature
+    reduces = "sum"
+    linear = "all"
     precision = "wide"
 
     @staticmethod

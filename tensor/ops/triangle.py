@@ -9,6 +9,7 @@ import numpy as np
 from shardwise.backend.array import Array, Shape
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.letter import LETTERS, term
+from shardwise.tensor.signature import Part
 
 __all__ = ["Diagonal", "Tril", "Triu", "Undiagonal", "diagonal_length"]
 
@@ -90,6 +91,13 @@ class Undiagonal(Function):
 
     signature = _undiagonal_signature
     exact = True
+    linear = "all"
+
+    @staticmethod
+    def localize(
+        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+    ) -> dict[str, Any]:
+        return {**params, "shape": outputs[0].shape}
 
     @staticmethod
     def forward(ctx: Context, a: Array, shape: Shape, offset: int, dim1: int, dim2: int) -> Array:

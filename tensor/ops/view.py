@@ -11,6 +11,7 @@ from shardwise.backend.kernels.memory.transposition import compact
 from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.letter import LETTERS, by_size, term
+from shardwise.tensor.signature import Part
 
 __all__ = ["CopiedReshape", "Expand", "Permute", "Reinterpret", "Reshape", "Split", "Unbind", "keeps_memory"]
 
@@ -59,9 +60,17 @@ def _reshape_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str
     return f"{head}{left}->{head}{right}"
 
 
+def _part_shape(
+    params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+) -> dict[str, Any]:
+    return {**params, "shape": outputs[0].shape}
+
+
 class Reshape(Function):
     signature = _reshape_signature
     view = True
+    linear = "all"
+    localize = staticmethod(_part_shape)
 
     @staticmethod
     def forward(ctx: Context, a: Array, shape: Shape) -> Array:
@@ -116,6 +125,7 @@ def _permute_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str
 class Permute(Function):
     signature = _permute_signature
     view = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dims: tuple[int, ...]) -> Array:
@@ -141,6 +151,8 @@ def _expand_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
 class Expand(Function):
     signature = _expand_signature
     view = True
+    linear = "all"
+    localize = staticmethod(_part_shape)
 
     @staticmethod
     def forward(ctx: Context, a: Array, shape: Shape) -> Array:
@@ -164,6 +176,7 @@ class Split(Function):
 
     signature = _split_signature
     view = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, sizes: tuple[int, ...], dim: int) -> tuple[Array, ...]:
@@ -192,6 +205,7 @@ class Unbind(Function):
 
     signature = _unbind_signature
     view = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int) -> tuple[Array, ...]:

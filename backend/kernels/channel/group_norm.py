@@ -98,7 +98,7 @@ def _group_norm_backward(
 
 def _rows(x: Array, groups: int) -> Array:
     """A row for each group of each sample."""
-    return np.reshape(x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
+    return np.reshape(x, (x.shape[0], groups, math.prod(x.shape[1:]) // max(groups, 1)))
 
 
 group_norm_forward = Kernel(

@@ -1,0 +1,216 @@
+"""`DTensor`: a tensor whose values lie over the ranks of a mesh as a layout says."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from shardwise.backend.array import Array
+from shardwise.backend.errors import LayoutError
+from shardwise.dtensor.boundary import Relaid, ToLocal
+from shardwise.dtensor.dispatch import dispatch
+from shardwise.dtensor.layout import Layout, Placements
+from shardwise.dtensor.move import moved
+from shardwise.dtensor.placement import Partial, Placement
+from shardwise.dtensor.sharded_array import ShardedArray
+from shardwise.mesh import DeviceMesh
+from shardwise.tensor.function import Function
+from shardwise.tensor.tensor import Tensor
+
+__all__ = ["DTensor"]
+
+
+class DTensor(Tensor):
+    """A tensor of which each rank of a mesh holds a part, a replica, or a term of a sum.
+
+    Everything that `Tensor` can do works on it, and means the whole: shape, indices, reductions. Ops choose
+    layouts for their results, and move what they need elsewhere; `shardwise.explain` lists what moved.
+    Made by `distribute_tensor`, `DTensor.from_local` and the factories in `shardwise.dtensor`.
+
+    Attributes
+    ----------
+    data : ShardedArray
+        This rank's part, and the layout.
+    """
+
+    data: Any
+    grad: Any
+    keep_grad: bool = False
+    """Whether ``grad`` stays in whatever layout it comes in, until somebody asks."""
+
+    @staticmethod
+    def __apply__(function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return dispatch(function, args, params)
+
+    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        super().__init__(data, requires_grad)
+
+    def wrap(self, array: Any) -> Any:
+        """Make a tensor without history of an array: of a sharded one a DTensor, of any other a Tensor."""
+        return DTensor(array) if isinstance(array, ShardedArray) else Tensor(array)
+
+    # ---- layout
+
+    @property
+    def layout(self) -> Layout:
+        """Who holds what."""
+        layout: Layout = self.data.layout
+        return layout
+
+    @property
+    def device_mesh(self) -> DeviceMesh:
+        """The mesh that it lies on."""
+        return self.layout.mesh
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """One per axis of the mesh."""
+        return self.layout.placements
+
+    def redistribute(
+        self,
+        device_mesh: DeviceMesh | Placements | None = None,
+        placements: Placements | None = None,
+        *,
+        mesh: DeviceMesh | None = None,
+        async_op: bool = False,
+    ) -> DTensor:
+        """Return the same values in other placements, or on another mesh.
+
+        Parameters
+        ----------
+        device_mesh : DeviceMesh, optional
+            Where to; this tensor's mesh, if not given. Placements may stand here alone.
+        placements : sequence of Placement, or Spec, optional
+            Replicas, if not given. Partial is refused: it is nothing that could be asked for.
+        mesh : DeviceMesh, optional
+            Another name of `device_mesh`.
+        async_op : bool
+            Return at once; the first use of the result waits.
+
+        Notes
+        -----
+        Its gradient is the identity. `shardwise.dtensor.plan` tells beforehand what will be sent.
+        """
+        if device_mesh is not None and not isinstance(device_mesh, DeviceMesh):
+            if placements is not None:
+                raise LayoutError(f"redistribute: wanted a DeviceMesh first, got {device_mesh!r}")
+            device_mesh, placements = None, device_mesh
+        where = device_mesh or mesh or self.layout.mesh
+        target = Layout(
+            where, placements if placements is not None else ("R",) * where.ndim, self.shape, self.dtype
+        )
+        if any(
+            isinstance(new, Partial) and (where != self.layout.mesh or new != old)
+            for new, old in zip(target.placements, self.layout.placements, strict=where == self.layout.mesh)
+        ):
+            raise LayoutError(
+                f"redistribute: cannot make {self.layout} Partial ({target}); a partial tensor is what an op "
+                "leaves. Name Shard or Replicate; DTensor.from_local(..., [Partial()]) makes one of terms"
+            )
+        return self.placed_as(target, asked=True)
+
+    def placed_as(self, layout: Layout, asked: bool = False) -> DTensor:
+        """Return the same values in the layout of another tensor of this shape; see `redistribute`."""
+        if layout is self.data.layout:
+            return self
+        out: DTensor = Relaid.apply(self, layout=layout, asked=asked)
+        return out
+
+    # ---- writing
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Write `value`, which broadcasts, to what an index selects, wherever that lies; the layout stays."""
+        tracked = self._tracked("assignment by index", value)
+        out = self.index_put(key if isinstance(key, tuple) else (key,), value)
+        self._put("assignment by index", out, tracked)
+
+    def _put(self, name: str, out: Any, tracked: bool) -> Self:
+        """Write a result into this tensor's memory; its layout stays.
+
+        An op that worked on a slice of this memory, as replicas cut to shards are, may have saved that slice.
+        """
+        if tracked and isinstance(out, Tensor) and out.node is not None and type(out.node.saved) is tuple:
+            mine = self.data.local
+            kept = [
+                each.copy() if isinstance(each, np.ndarray) and np.may_share_memory(each, mine) else each
+                for each in out.node.saved
+            ]
+            pairs = zip(kept, out.node.saved, out.node._versions, strict=True)
+            out.node._versions = tuple([version if new is old else None for new, old, version in pairs])
+            out.node.saved = tuple(kept)
+        return super()._put(name, out, tracked)
+
+    # ---- leaving
+
+    def to_local(self, *, grad_placements: Placements | None = None) -> Tensor:
+        """Return this rank's part as a Tensor; nothing is sent.
+
+        Parameters
+        ----------
+        grad_placements : sequence of Placement, optional
+            What the gradients of the parts are, taken together; these placements, with Replicate in place of
+            Partial, if not given. Where a replica is used with data that differ between ranks, its gradients
+            are terms of a sum: ``[Partial()]``.
+        """
+        layout = self.layout.reduced()
+        if grad_placements is not None:
+            layout = self.layout.with_placements(grad_placements)
+        out: Tensor = ToLocal.apply(self, layout=layout)
+        return out
+
+    def full_tensor(self) -> Tensor:
+        """Return the whole as a Tensor, the same on all ranks of the mesh."""
+        return self.placed_as(self.layout.replicated(), asked=True).to_local()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the whole as a NumPy array; all ranks of the mesh must call it."""
+        return self.full_tensor().numpy(force=force)
+
+    def _whole(self) -> Array:
+        """Return the array of the whole, off the tape."""
+        return moved(self.data, self.layout.replicated()).local
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.full_tensor().__array__(dtype, copy)
+
+    def item(self) -> Any:
+        """Return the only element as a Python number; partial ones are reduced first."""
+        return Tensor(self._whole()).item()
+
+    def tolist(self) -> Any:
+        """Return the whole as nested lists of Python numbers."""
+        return Tensor(self._whole()).tolist()
+
+    def __bool__(self) -> bool:
+        return bool(Tensor(self._whole()))
+
+    def __repr__(self) -> str:
+        whole = Tensor(self._whole())
+        body = repr(whole)[len("tensor(") : -1]
+        note = (
+            f", grad_fn={self.node}"
+            if self.node is not None
+            else ", requires_grad=True"
+            if self.requires_grad
+            else ""
+        )
+        return f"DTensor({body}, {self.layout.mesh!r}, [{str(self.layout).replace(' ', ', ')}]{note})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.shape else str(self)
+
+    def __reduce__(self) -> Any:
+        raise LayoutError(
+            "a DTensor is not pickled: its parts are on several ranks. Save to_local() of each rank, or "
+            "full_tensor() on one"
+        )
+
+    @property
+    def device(self) -> Any:
+        """Where this rank's part is."""
+        return Tensor(self.data.local).device
+
+
+ShardedArray.tensor_class = DTensor

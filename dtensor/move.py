@@ -1,0 +1,43 @@
+"""Bring a sharded array from one layout into another."""
+
+from __future__ import annotations
+
+from shardwise.collectives import implicit
+from shardwise.dtensor.layout import Layout
+from shardwise.dtensor.redistribute.plan import plan
+from shardwise.dtensor.redistribute.run import run
+from shardwise.dtensor.sharded_array import ShardedArray
+
+__all__ = ["all_moved", "moved"]
+
+
+def moved(array: ShardedArray, target: Layout, asked: bool = False) -> ShardedArray:
+    """Return the same values in another layout.
+
+    Parameters
+    ----------
+    array : ShardedArray
+    target : Layout
+        Of the same shape; the dtype stays that of `array`.
+    asked : bool
+        Whether the user asked for it; the ledger calls it implicit otherwise.
+    """
+    if array.layout is target:
+        return array
+    if target.dtype != array.layout.dtype:
+        target = target.with_dtype(array.layout.dtype)
+        if array.layout is target:
+            return array
+    steps = plan(array.layout, target)
+    if asked:
+        return ShardedArray(run(steps, array.local), target)
+    with implicit():
+        return ShardedArray(run(steps, array.local), target)
+
+
+def all_moved(pairs: list[tuple[ShardedArray, Layout]]) -> list[ShardedArray]:
+    """Bring several arrays into other layouts; what is alike is sent together."""
+    return [moved(array, target) for array, target in pairs]
+
+
+ShardedArray.relaid = staticmethod(all_moved)

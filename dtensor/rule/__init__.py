@@ -1,0 +1,1 @@
+"""What index signatures cannot tell: ops whose layouts follow other rules."""

@@ -1,0 +1,246 @@
+"""`Strategy`: how one op runs on tensors that lie as they do; made once per op and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardwise.backend.errors import DataDependentShapeError, LayoutError
+from shardwise.backend.shape import ShapeArray
+from shardwise.dtensor.layout import Layout
+from shardwise.dtensor.option import Option, choose
+from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard
+from shardwise.dtensor.rule.table import TERMS
+from shardwise.tensor.diagnosis import explained
+from shardwise.tensor.function import Context, Function
+from shardwise.tensor.narrow import forward_wide, is_narrow
+from shardwise.tensor.signature import Terms, terms_of
+
+__all__ = ["Strategy", "inferred", "make_strategy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """The layouts an op runs with, and what follows from them.
+
+    Attributes
+    ----------
+    function : Function class
+    inputs : tuple of Layout or None
+        What each input must be; None for what is no tensor.
+    moves : tuple of int
+        Inputs that are not so yet.
+    outputs : tuple of Layout, or None
+        None if only the run can tell the shapes: all replicated then.
+    many : bool
+        Whether the op gives a tuple.
+    cotangents : tuple of Layout
+        Per output, what its gradient must be: Partial becomes Replicate.
+    gradients : tuple of Layout or None
+        Per input, what its gradient comes out as.
+    """
+
+    function: type[Function]
+    inputs: tuple[Layout | None, ...]
+    moves: tuple[int, ...]
+    outputs: tuple[Layout, ...] | None
+    many: bool
+    cotangents: tuple[Layout, ...]
+    gradients: tuple[Layout | None, ...]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether some dim of an input or output is sharded."""
+        return any(
+            layout is not None and any(layout.order) for layout in (*self.inputs, *(self.outputs or ()))
+        )
+
+
+def make_strategy(
+    function: type[Function],
+    args: Sequence[Any],
+    layouts: Sequence[Layout | None],
+    params: dict[str, Any],
+    tracked: bool,
+) -> Strategy:
+    """Choose how to run an op.
+
+    Parameters
+    ----------
+    function : Function class
+    args : sequence
+        The inputs; what is no tensor is looked at for its type.
+    layouts : sequence of Layout or None
+        Those of the tensors.
+    params : dict
+    tracked : bool
+        Whether a gradient is recorded.
+
+    Raises
+    ------
+    LayoutError
+        The tensors are on different meshes.
+    ShapeError, DTypeError
+        What the op says of the whole shapes, on all ranks alike.
+    """
+    mesh = _mesh_of(function, layouts)
+    wholes: list[Any] = [
+        arg if layout is None else ShapeArray(layout.shape, layout.dtype)
+        for arg, layout in zip(args, layouts, strict=True)
+    ]
+    results = inferred(function, wholes, params)
+    terms = _spelled(function, args, layouts, params)
+    given = sum(arg is not None for arg in args)
+    options = [Option()] * mesh.ndim
+    if results is not None:
+        options = [choose(function, terms, layouts, given, axis, tracked)[0] for axis in range(mesh.ndim)]
+    orders = _orders(options, terms, layouts)
+    inputs: list[Layout | None] = []
+    for i, (layout, dims) in enumerate(zip(layouts, terms.inputs, strict=True)):
+        term = tuple([dim.name for dim in dims])
+        wanted = [option.wanted(i, term) for option in options]
+        inputs.append(None if layout is None else _laid(layout, wanted, term, orders))
+    if results is None:
+        return finished(function, tuple(inputs), layouts, None, True)
+    outputs = []
+    for result, dims in zip(results[0], terms.outputs, strict=True):
+        term = tuple([dim.name for dim in dims])
+        whole = Layout(mesh, ("R",) * mesh.ndim, result.shape, result.dtype)
+        outputs.append(_laid(whole, [option.given(term) for option in options], term, orders))
+    return finished(function, tuple(inputs), layouts, tuple(outputs), results[1])
+
+
+def _spelled(
+    function: type[Function], args: Sequence[Any], layouts: Sequence[Layout | None], params: dict[str, Any]
+) -> Terms:
+    """Return the dims of each argument (none for what is no array) and of each result."""
+    shapes = tuple(
+        [layout.shape if layout else () for layout, arg in zip(layouts, args, strict=True) if arg is not None]
+    )
+    spell = TERMS.get(function)
+    if spell is None:
+        terms = terms_of(function, shapes, params)
+    else:
+        terms = spell(
+            shapes, params, [layout for layout, arg in zip(layouts, args, strict=True) if arg is not None]
+        )
+    told = iter(terms.inputs)
+    return Terms(tuple([() if arg is None else next(told, ()) for arg in args]), terms.outputs)
+
+
+def finished(
+    function: type[Function],
+    inputs: tuple[Layout | None, ...],
+    layouts: Sequence[Layout | None],
+    outputs: tuple[Layout, ...] | None,
+    many: bool,
+) -> Strategy:
+    """Put together a strategy from the layouts that an op runs with: gradients follow from those.
+
+    On an axis where an input is a replica and an output is not, the ranks' gradients are terms of a sum.
+    """
+    cotangents = tuple([layout.reduced() for layout in outputs or ()])
+    gradients: list[Layout | None] = []
+    for layout in inputs:
+        if layout is None:
+            gradients.append(None)
+            continue
+        kinds = list(layout.placements)
+        for axis, placement in enumerate(kinds):
+            if isinstance(placement, Partial):
+                kinds[axis] = Replicate()
+            elif isinstance(placement, Replicate) and not all(
+                isinstance(out.placements[axis], Replicate) for out in outputs or ()
+            ):
+                kinds[axis] = Partial("sum")
+        gradients.append(Layout.of(layout.mesh, tuple(kinds), layout.order, layout.shape, layout.dtype))
+    moves = tuple([i for i, layout in enumerate(inputs) if layout is not layouts[i]])
+    return Strategy(function, inputs, moves, outputs, many, cotangents, tuple(gradients))
+
+
+def inferred(
+    function: type[Function], wholes: list[Any], params: dict[str, Any]
+) -> tuple[tuple[Any, ...], bool] | None:
+    """Run an op on arrays without data.
+
+    Returns
+    -------
+    results : tuple of ShapeArray
+    many : bool
+        Whether the op gives a tuple.
+
+    Or None, if only data could tell the shapes.
+    """
+    ctx = Context((False,) * len(wholes))
+    try:
+        if any(map(is_narrow, wholes)) and not (function.exact or function.view):
+            result = forward_wide(function, ctx, wholes, params)
+        else:
+            result = function.forward(ctx, *wholes, **params)
+    except DataDependentShapeError:
+        return None
+    except (TypeError, ValueError) as error:
+        better = explained(function, wholes, error)
+        if better is None:
+            raise
+        raise better from error
+    many = type(result) is tuple
+    return (result if many else (result,)), many
+
+
+def _mesh_of(function: type[Function], layouts: Sequence[Layout | None]) -> Any:
+    meshes = {layout.mesh: None for layout in layouts if layout is not None}
+    if len(meshes) > 1:
+        raise LayoutError(
+            f"{function.__name__}: its tensors are on different meshes, {' and '.join(map(repr, meshes))}; "
+            "bring them to one by redistribute(mesh=...)"
+        )
+    return next(iter(meshes))
+
+
+def _orders(
+    options: Sequence[Option], terms: Terms, layouts: Sequence[Layout | None]
+) -> dict[str, tuple[tuple[int, ...], tuple[int, ...] | None]]:
+    """Return, per letter that is cut, the axes that cut it, outermost first, and ragged sizes if any.
+
+    Both are taken from the first input that is cut there already.
+    """
+    wanted: dict[str, list[int]] = {}
+    for axis, option in enumerate(options):
+        if option.letter:
+            wanted.setdefault(option.letter, []).append(axis)
+    orders = {}
+    for letter, axes in wanted.items():
+        order, sizes = tuple(axes), None
+        for dims, layout in zip(terms.inputs, layouts, strict=True):
+            term = [dim.name for dim in dims]
+            if layout is None or letter not in term:
+                continue
+            now = layout.order[term.index(letter)]
+            kept = tuple([axis for axis in now if axis in axes])
+            if kept:
+                order = (*kept, *[axis for axis in axes if axis not in kept])
+                if now == order:
+                    placement = layout.placements[now[0]]
+                    assert isinstance(placement, Shard)
+                    sizes = placement.sizes
+                break
+        orders[letter] = (order, sizes)
+    return orders
+
+
+def _laid(
+    layout: Layout,
+    wanted: list[Placement],
+    term: Sequence[str],
+    orders: dict[str, tuple[tuple[int, ...], tuple[int, ...] | None]],
+) -> Layout:
+    """Return the layout of a tensor whose dims have the letters `term`."""
+    order: list[tuple[int, ...]] = []
+    for dim, letter in enumerate(term):
+        axes, sizes = orders.get(letter, ((), None))
+        order.append(axes)
+        for axis in axes:
+            wanted[axis] = Shard(dim, sizes)
+    return Layout.of(layout.mesh, tuple(wanted), tuple(order), layout.shape, layout.dtype)
