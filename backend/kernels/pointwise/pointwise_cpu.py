@@ -28,6 +28,7 @@ from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import DTypeError
 from shardwise.backend.kernels.jit import POINTWISE, Fused, NumbaType, boolean, device, read, write
 from shardwise.backend.kernels.memory.contiguous import contiguous
+from shardwise.backend.kernels.memory.turn_cpu import apart, piece, pieces, places_for
 
 __all__ = ["Pointwise", "pointwise"]
 
@@ -52,6 +53,8 @@ class Pointwise:
     def __init__(self, function: Callable[..., Number]) -> None:
         functools.update_wrapper(self, function)
         self._name, self._module = function.__name__, function.__module__
+        # What uses functions of other modules, as exp, waits for arithmetic and not for memory.
+        self._light = function.__globals__.keys().isdisjoint(function.__code__.co_names)
         self._function = device()(function)
         self._loops: dict[tuple[str, np.dtype[np.generic]], Callable[..., object]] = {}
 
@@ -126,7 +129,8 @@ class Pointwise:
         return loop
 
     def _made(self, kinds: str) -> Fused:
-        loop = _LOOPS[len(kinds)](self._function)
+        arrays = 1 + len(kinds) - kinds.count(_NUMBER)
+        loop = _LOOPS[len(kinds)](self._function, places_for(arrays) if self._light else 1)
         # By this name it is kept on disk, where all loops would have that of the function that makes them.
         loop.__module__, loop.__qualname__ = self._module, f"{self._name}.{kinds}"
 
@@ -194,51 +198,103 @@ def _at_for(x: NumbaType, i: NumbaType) -> Callable[..., object]:
 
 overload(at, jit_options=POINTWISE, strict=False)(_at_for)
 
+
+def part(x: Array | Number, start: int, size: int) -> Array | Number:
+    """So many elements of a flat array; a number itself."""
+    return x[start : start + size] if isinstance(x, np.ndarray) else x
+
+
+def _part_for(x: NumbaType, start: NumbaType, size: NumbaType) -> Callable[..., object]:
+    if isinstance(x, numba.types.Array):
+        return lambda x, start, size: x[start : start + size]
+    return lambda x, start, size: x
+
+
+overload(part, jit_options=POINTWISE, strict=False)(_part_for)
+
 # One loop for each count of operands: written out, because numba's tuples of arrays and numbers cannot be
-# walked through in compiled code.
+# walked through in compiled code. `places` of large arrays take turns, see ``turn_cpu.py``.
 
 Scalar: TypeAlias = Callable[..., Number]
 Loop: TypeAlias = Callable[..., None]
 
 
-def _of_one(f: Scalar) -> Loop:
+def _of_one(f: Scalar, places: int) -> Loop:
     def loop(out: Array, a: Array) -> None:
-        for i in range(out.size):
-            out[i] = f(at(a, i))
+        far = apart(out.size, out.itemsize, places)
+        for number in range(pieces(far, out.itemsize, places)):
+            start, size = piece(number, out.size, far, out.itemsize, places)
+            target = out[start : start + size]
+            part_a = part(a, start, size)
+            for i in range(size):
+                target[i] = f(at(part_a, i))
 
     return loop
 
 
-def _of_two(f: Scalar) -> Loop:
+def _of_two(f: Scalar, places: int) -> Loop:
     def loop(out: Array, a: Array, b: Array) -> None:
-        for i in range(out.size):
-            out[i] = f(at(a, i), at(b, i))
+        far = apart(out.size, out.itemsize, places)
+        for number in range(pieces(far, out.itemsize, places)):
+            start, size = piece(number, out.size, far, out.itemsize, places)
+            target = out[start : start + size]
+            part_a, part_b = part(a, start, size), part(b, start, size)
+            for i in range(size):
+                target[i] = f(at(part_a, i), at(part_b, i))
 
     return loop
 
 
-def _of_three(f: Scalar) -> Loop:
+def _of_three(f: Scalar, places: int) -> Loop:
     def loop(out: Array, a: Array, b: Array, c: Array) -> None:
-        for i in range(out.size):
-            out[i] = f(at(a, i), at(b, i), at(c, i))
+        far = apart(out.size, out.itemsize, places)
+        for number in range(pieces(far, out.itemsize, places)):
+            start, size = piece(number, out.size, far, out.itemsize, places)
+            target = out[start : start + size]
+            part_a, part_b, part_c = part(a, start, size), part(b, start, size), part(c, start, size)
+            for i in range(size):
+                target[i] = f(at(part_a, i), at(part_b, i), at(part_c, i))
 
     return loop
 
 
-def _of_four(f: Scalar) -> Loop:
+def _of_four(f: Scalar, places: int) -> Loop:
     def loop(out: Array, a: Array, b: Array, c: Array, d: Array) -> None:
-        for i in range(out.size):
-            out[i] = f(at(a, i), at(b, i), at(c, i), at(d, i))
+        far = apart(out.size, out.itemsize, places)
+        for number in range(pieces(far, out.itemsize, places)):
+            start, size = piece(number, out.size, far, out.itemsize, places)
+            target = out[start : start + size]
+            part_a, part_b, part_c, part_d = (
+                part(a, start, size),
+                part(b, start, size),
+                part(c, start, size),
+                part(d, start, size),
+            )
+            for i in range(size):
+                target[i] = f(at(part_a, i), at(part_b, i), at(part_c, i), at(part_d, i))
 
     return loop
 
 
-def _of_five(f: Scalar) -> Loop:
+def _of_five(f: Scalar, places: int) -> Loop:
     def loop(out: Array, a: Array, b: Array, c: Array, d: Array, e: Array) -> None:
-        for i in range(out.size):
-            out[i] = f(at(a, i), at(b, i), at(c, i), at(d, i), at(e, i))
+        far = apart(out.size, out.itemsize, places)
+        for number in range(pieces(far, out.itemsize, places)):
+            start, size = piece(number, out.size, far, out.itemsize, places)
+            target = out[start : start + size]
+            part_a, part_b, part_c, part_d, part_e = (
+                part(a, start, size),
+                part(b, start, size),
+                part(c, start, size),
+                part(d, start, size),
+                part(e, start, size),
+            )
+            for i in range(size):
+                target[i] = f(at(part_a, i), at(part_b, i), at(part_c, i), at(part_d, i), at(part_e, i))
 
     return loop
 
 
-_LOOPS: dict[int, Callable[[Scalar], Loop]] = {1: _of_one, 2: _of_two, 3: _of_three, 4: _of_four, 5: _of_five}
+_LOOPS: dict[int, Callable[[Scalar, int], Loop]] = {
+    1: _of_one, 2: _of_two, 3: _of_three, 4: _of_four, 5: _of_five,
+}  # fmt: skip

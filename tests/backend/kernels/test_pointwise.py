@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 
 from shardwise.backend.errors import DTypeError
-from shardwise.backend.kernels.activation.rectifier import leaky_relu_backward, prelu_forward
+from shardwise.backend.kernels.activation.rectifier import (
+    leaky_relu_backward,
+    prelu_forward,
+    threshold_backward,
+)
 from shardwise.backend.kernels.activation.smooth import mish_forward, sigmoid_forward
 from shardwise.backend.kernels.kernel import Kernel
 from shardwise.backend.kernels.pointwise.choice import choose, fill
@@ -137,6 +141,15 @@ def test_operands_broadcast() -> None:
     mask = rng.random((3, 1)) < 0.5
     np.testing.assert_array_equal(fill(x, mask, 2.0), np.where(mask, 2.0, x))
     np.testing.assert_array_equal(choose(x, x[:1], mask), np.where(mask, x, x[:1]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_places_of_arrays_beyond_the_caches_take_turns(dtype: type[np.floating]) -> None:
+    size = (1 << 20) + 77  # turns, and a rest
+    g, x = (draws((size,), dtype)[i] for i in range(2))
+    np.testing.assert_array_equal(threshold_backward(g, x, 0.5), np.where(x <= 0.5, 0.0, g))
+    np.testing.assert_array_equal(choose(g, x, x > 0.25), np.where(x > 0.25, g, x))
+    assert_close(squared_error_forward(g, x), (g.astype(np.float64) - x) ** 2)
 
 
 def test_a_mask_may_be_of_integers() -> None:
