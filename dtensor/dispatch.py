@@ -20,7 +20,7 @@ from shardwise.dtensor.strategy import Strategy, make_strategy
 from shardwise.tensor.diagnosis import check_finite
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.mode import Mode, current_mode
-from shardwise.tensor.narrow import forward_wide, is_narrow
+from shardwise.tensor.narrow import forward_wide
 from shardwise.tensor.signature import Part
 from shardwise.tensor.tape import Node, annotate, record, record_many
 from shardwise.tensor.tensor import Tensor
@@ -29,13 +29,10 @@ __all__ = ["dispatch"]
 
 _MOST = 8192  # strategies that are remembered
 _remembered: dict[Any, Strategy | None] = {}
-
-
-class _Unknown:
-    """What is said of an op that was not met yet."""
-
-
-_UNKNOWN = _Unknown()
+_UNKNOWN: Any = object()  # what is said of an op that was not met yet
+_INTS = frozenset({int})
+_PLAIN = frozenset({int, str, bool, float, type(None)})
+_new = object.__new__  # what is made here needs no checks, and __init__ costs a call
 
 
 def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -48,60 +45,67 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
         DTensors, numbers, None; tensors and arrays are refused, unless a policy says that they are replicas.
     params : dict
     """
-    mode = current_mode()
-    layouts: list[Layout | None] = []
     key: list[Any] = [function]
-    needs: list[bool] = []
+    locals_: list[Any] = []
+    tracked = False
     for arg in args:
-        data = getattr(arg, "data", None)
-        if type(data) is ShardedArray:
-            layouts.append(data.layout)
+        if isinstance(arg, Tensor):
+            data: Any = arg.data
+            if type(data) is not ShardedArray:
+                return dispatch(function, _admitted(function, args), params)
             key.append(data.layout)
-            needs.append(arg.requires_grad)
-        elif type(arg) is ShardedArray:  # a constant of some formula
-            return dispatch(
-                function,
-                tuple([ShardedArray.tensor_class(a) if type(a) is ShardedArray else a for a in args]),
-                params,
-            )
-        elif data is None or not hasattr(arg, "dtype"):
-            layouts.append(None)
+            locals_.append(data.local)
+            if arg.requires_grad:
+                tracked = True
+        elif arg is None or not hasattr(arg, "dtype"):
             key.append(arg.__class__)
-            needs.append(False)
+            locals_.append(arg)
+        elif type(arg) is ShardedArray:  # a constant of some formula
+            kind = ShardedArray.tensor_class
+            return dispatch(
+                function, tuple([kind(a) if type(a) is ShardedArray else a for a in args]), params
+            )
         else:
             return dispatch(function, _admitted(function, args), params)
-    if issubclass(function, Boundary):
-        return cross(function, args[0], **params)
-    tracked = mode.grad and True in needs
+    mode = current_mode()
+    tracked = tracked and mode.grad
     key.append(tracked)
     if params:
-        params = {name: _held(value) for name, value in params.items()}
-        key.append(_frozen(params))
+        if issubclass(function, Boundary):
+            return cross(function, args[0], **params)
+        for name, value in params.items():
+            kind = value.__class__
+            if kind not in _PLAIN:
+                if kind is not tuple or not _INTS.issuperset(map(type, value)):
+                    held = _held(value)
+                    if held is not value:
+                        params = {**params, name: held}
+                    value = _frozen(held)
+            elif kind is bool or kind is float:
+                value = (kind, repr(value))  # True is 1, and -0.0 is 0.0
+            key += (name, value)
     known = tuple(key)
     try:
-        found = _remembered.get(known, _UNKNOWN)
+        strategy = _remembered.get(known, _UNKNOWN)
     except TypeError:  # an array among the parameters: nothing that could be looked up
-        strategy = _found(function, args, layouts, params, tracked)
+        strategy = _found(function, args, params, tracked)
     else:
-        if isinstance(found, _Unknown):
+        if strategy is _UNKNOWN:
             if len(_remembered) >= _MOST:
                 _remembered.clear()
-            found = _remembered[known] = _found(function, args, layouts, params, tracked)
-        strategy = found
+            strategy = _remembered[known] = _found(function, args, params, tracked)
     if strategy is None:
         composition: Any = COMPOSITIONS.get(function, function.decompose)
         return composition(*args, **params)
-    return _run(strategy, args, params, needs, tracked, mode)
+    assert isinstance(strategy, Strategy)
+    return _run(strategy, args, locals_, params, tracked, mode)
 
 
 def _found(
-    function: type[Function],
-    args: tuple[Any, ...],
-    layouts: Sequence[Layout | None],
-    params: dict[str, Any],
-    tracked: bool,
+    function: type[Function], args: tuple[Any, ...], params: dict[str, Any], tracked: bool
 ) -> Strategy | None:
     """Return the strategy of an op; None where it is better made of others."""
+    layouts = [getattr(arg.data, "layout", None) if isinstance(arg, Tensor) else None for arg in args]
     strategy = make_strategy(function, args, layouts, params, tracked)
     if (function in COMPOSITIONS or function.decompose is not None) and _gathers(strategy, layouts):
         return None
@@ -125,49 +129,94 @@ def _gathers(strategy: Strategy, layouts: Sequence[Layout | None]) -> bool:
 def _run(
     strategy: Strategy,
     args: tuple[Any, ...],
+    locals_: list[Any],
     params: dict[str, Any],
-    needs: list[bool],
     tracked: bool,
     mode: Mode,
 ) -> Any:
+    """Run an op as a strategy says, on the parts `locals_`; every step here is paid by every op."""
     function = strategy.function
-    locals_ = [
-        arg.data.local if layout is not None else arg
-        for arg, layout in zip(args, strategy.inputs, strict=True)
-    ]
     for i in strategy.moves:
         layout = strategy.inputs[i]
         assert layout is not None
         locals_[i] = moved(args[i].data, layout).local
     given = params
-    if function.localize is not None and strategy.is_cut:
+    if strategy.localized:
         given = _localized(strategy, params)
-    ctx: Context = Node(tuple(needs)) if tracked else Context((False,) * len(args))
-    timer = mode.timer
-    start = 0.0 if timer is None else perf_counter()
-    if any(map(is_narrow, locals_)) and not (function.exact or function.view):
+    ctx: Context
+    if tracked:
+        ctx = _new(Node)
+        ctx.need = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
+        if strategy.shares:
+            _tell_apart(args, locals_)
+    else:
+        ctx = _new(Context)
+        ctx.need = strategy.no_need
+    ctx.saved = ()
+    if mode.watched:
+        result = _watched(strategy, ctx, locals_, given, mode)
+    elif strategy.narrow:
         result = forward_wide(function, ctx, locals_, given)
     else:
         result = function.forward(ctx, *locals_, **given)
+    layouts = strategy.outputs
+    if type(result) is tuple or layouts is None:
+        outs = _wrapped(strategy, result if type(result) is tuple else (result,))
+    else:
+        outs = (_sharded(result, layouts[0]),)
+    if tracked:
+        _recorded(ctx, strategy, args, params, locals_, outs, mode)  # type: ignore[arg-type]  # a Node
+    if function.view and 0 not in strategy.moves:
+        base = locals_[0]
+        for out in outs:
+            each = out.data.local
+            if each.base is base or type(each) is not np.ndarray or np.may_share_memory(each, base):
+                out.look_at(args[0])
+    return outs if strategy.many and type(result) is tuple else outs[0]
+
+
+def _sharded(array: Any, layout: Layout) -> Any:
+    """Return a DTensor over a part."""
+    data = _new(ShardedArray)
+    data.local = np.asarray(array) if isinstance(array, np.generic) else array
+    data.layout = layout
+    kind: Any = ShardedArray.tensor_class
+    out: Any = _new(kind)
+    out.data = data
+    return out
+
+
+def _wrapped(strategy: Strategy, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return DTensors over several parts, or over replicas whose shapes the data told."""
+    layouts = strategy.outputs
+    arrays = [np.asarray(each) if isinstance(each, np.generic) else each for each in results]
+    if layouts is None:
+        mesh = next(layout.mesh for layout in strategy.inputs if layout is not None)
+        layouts = tuple([Layout(mesh, ("R",) * mesh.ndim, each.shape, each.dtype) for each in arrays])
+    return tuple([_sharded(each, layout) for each, layout in zip(arrays, layouts, strict=True)])
+
+
+def _watched(strategy: Strategy, ctx: Context, locals_: list[Any], params: dict[str, Any], mode: Mode) -> Any:
+    """Run a forward that somebody times, or looks at for NaN."""
+    function, timer = strategy.function, mode.timer
+    start = 0.0 if timer is None else perf_counter()
+    if strategy.narrow:
+        result = forward_wide(function, ctx, locals_, params)
+    else:
+        result = function.forward(ctx, *locals_, **params)
     if timer is not None:
         timer.forward(function, start)
-    results: Any = result if type(result) is tuple else (result,)
-    results = [np.asarray(each) if isinstance(each, np.generic) else each for each in results]
-    layouts = strategy.outputs
-    if layouts is None:  # replicas, whose shape the data told
-        mesh = next(layout.mesh for layout in strategy.inputs if layout is not None)
-        layouts = tuple([Layout(mesh, ("R",) * mesh.ndim, each.shape, each.dtype) for each in results])
-    kind = ShardedArray.tensor_class
-    outs = tuple([kind(ShardedArray(each, layout)) for each, layout in zip(results, layouts, strict=True)])
     if mode.anomaly:
-        check_finite(function, results, locals_)
-    if isinstance(ctx, Node):
-        _recorded(ctx, strategy, args, params, locals_, results, outs, mode)
-    if function.view and isinstance(args[0], Tensor) and 0 not in strategy.moves:
-        for out, each in zip(outs, results, strict=True):
-            if type(each) is not np.ndarray or np.may_share_memory(each, locals_[0]):
-                out.look_at(args[0])
-    return outs if type(result) is tuple else outs[0]
+        check_finite(function, list(result) if type(result) is tuple else [result], locals_)
+    return result
+
+
+def _tell_apart(args: tuple[Any, ...], locals_: list[Any]) -> None:
+    """Give inputs that share one array, as ``x`` and ``x.detach()`` do, an array object each."""
+    owners: dict[int, Any] = {}
+    for i, arg in enumerate(args):
+        if isinstance(arg, Tensor) and owners.setdefault(id(locals_[i]), arg) is not arg:
+            locals_[i] = locals_[i][...]
 
 
 def _recorded(
@@ -176,57 +225,68 @@ def _recorded(
     args: tuple[Any, ...],
     params: dict[str, Any],
     locals_: list[Any],
-    results: Sequence[Any],
     outs: tuple[Any, ...],
     mode: Mode,
 ) -> None:
     """Put an op on the tape."""
     node._strategy = strategy
-    node._cotangents = strategy.cotangents or tuple([out.data.layout for out in outs])
-    node._shapes = tuple([getattr(each, "shape", ()) for each in locals_])
-    node._given = tuple([None if isinstance(arg, Tensor) else arg for arg in args])
-    node._params = params
+    if strategy.outputs is None:
+        node._cotangents = tuple([out.data.layout for out in outs])
+    if strategy.broadcasts:
+        node._shapes = tuple([getattr(each, "shape", ()) for each in locals_])
+    if params or strategy.numbers:
+        node._params = params
+        node._given = tuple([None if isinstance(arg, Tensor) else arg for arg in args])
+    saved = node.saved
     if len(outs) == 1:
         record(node, spread(strategy.function), args, outs[0])
     else:
-        saved, node.saved = node.saved, ()
+        node.saved = ()
         record_many(node, spread(strategy.function), args, (), outs)
         node.saved = saved
-    origins: list[int | None] = []
-    versions: list[Any] = []
-    for array in node.saved:
-        origin = owner = None
-        if array is not None:
-            for i, each in enumerate(locals_):
-                if each is array:
-                    origin, owner = i, _owner(args[i], each)
-                    break
-            else:
-                for i, each in enumerate(results):
-                    if each is array:
-                        origin, owner = -1 - i, outs[i]
-                        break
-        origins.append(origin)
-        version = getattr(owner, "version", None)
-        versions.append(None if version is None else (version, version.count))
-    node._origins, node._versions = tuple(origins), tuple(versions)
+    if saved:
+        _trace(node, args, locals_, outs)
     if mode.watched:
         annotate(node, mode)
 
 
-def _owner(arg: Any, local: Any) -> Any:
-    """Return the tensor in whose memory `local` lies: not where it is a copy, laid out otherwise."""
-    given = getattr(arg, "data", None)
-    if type(given) is not ShardedArray or local is given.local:
-        return arg
-    return arg if isinstance(local, np.ndarray) and np.may_share_memory(local, given.local) else None
+def _trace(node: Node, args: tuple[Any, ...], locals_: list[Any], outs: tuple[Any, ...]) -> None:
+    """Find where each saved array came from, and note the version of its memory."""
+    origins: list[int | None] = []
+    versions: list[Any] = []
+    for array in node.saved:
+        origin = version = None
+        if array is not None:
+            for i, each in enumerate(locals_):
+                if each is array:
+                    origin, owner = i, args[i]
+                    if isinstance(owner, Tensor) and _looks_at(owner, each):
+                        version = (owner.version, owner.version.count)
+                    break
+            else:
+                for i, out in enumerate(outs):
+                    if out.data.local is array:
+                        origin, version = -1 - i, (out.version, out.version.count)
+                        break
+        origins.append(origin)
+        versions.append(version)
+    node._origins, node._versions = tuple(origins), tuple(versions)
+
+
+def _looks_at(arg: Any, local: Any) -> bool:
+    """Tell whether `local` lies in the memory of a tensor: not where it is a copy, laid out otherwise."""
+    mine = arg.data.local
+    return local is mine or (isinstance(local, np.ndarray) and np.may_share_memory(local, mine))
 
 
 def _localized(strategy: Strategy, params: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of an op for this rank's parts."""
-    localize: Any = strategy.function.localize
     mesh = next(layout.mesh for layout in strategy.inputs if layout is not None)
     here = mesh.get_coordinate() or ()
+    known = strategy.told.get(here)
+    if known is not None:
+        return known
+    localize: Any = strategy.function.localize
 
     def part(layout: Layout | None) -> Part | None:
         return None if layout is None else Part(*layout.box(here), layout.shape)
@@ -234,6 +294,7 @@ def _localized(strategy: Strategy, params: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = localize(
         params, tuple(map(part, strategy.inputs)), tuple(map(part, strategy.outputs or ()))
     )
+    strategy.told[here] = found
     return found
 
 
@@ -265,11 +326,12 @@ def _admitted(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def _held(value: Any) -> Any:
-    """Return a parameter with the wholes of sharded arrays in it, as an index may be."""
+    """Return a parameter with the wholes of sharded arrays in it, as an index may be; or itself."""
     if type(value) is ShardedArray:
-        return moved(value, value.layout.replicated()).local
+        return value.whole()
     if type(value) is tuple or type(value) is list:
-        return type(value)([_held(each) for each in value])
+        held = [_held(each) for each in value]
+        return value if all(a is b for a, b in zip(held, value, strict=True)) else type(value)(held)
     return value
 
 

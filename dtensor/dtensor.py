@@ -8,7 +8,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import LayoutError
-from shardwise.dtensor.boundary import Relaid, ToLocal
+from shardwise.dtensor.boundary import Relaid, ToLocal, cross
 from shardwise.dtensor.dispatch import dispatch
 from shardwise.dtensor.layout import Layout, Placements
 from shardwise.dtensor.move import moved
@@ -115,7 +115,7 @@ class DTensor(Tensor):
         """Return the same values in the layout of another tensor of this shape; see `redistribute`."""
         if layout is self.data.layout:
             return self
-        out: DTensor = Relaid.apply(self, layout=layout, asked=asked)
+        out: DTensor = cross(Relaid, self, layout=layout, asked=asked)
         return out
 
     # ---- writing
@@ -157,7 +157,7 @@ class DTensor(Tensor):
         layout = self.layout.reduced()
         if grad_placements is not None:
             layout = self.layout.with_placements(grad_placements)
-        out: Tensor = ToLocal.apply(self, layout=layout)
+        out: Tensor = cross(ToLocal, self, layout=layout)
         return out
 
     def full_tensor(self) -> Tensor:

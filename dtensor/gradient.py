@@ -34,22 +34,24 @@ class Spread(Function):
         strategy: Strategy = ctx._strategy
         if not isinstance(grads[0], ShardedArray):  # under create_graph: the formula itself, on DTensors
             return strategy.function.backward(ctx, *grads)
+        cotangents = strategy.cotangents or ctx._cotangents
         locals_ = [
             grad.local if grad.layout is wanted else moved(grad, wanted).local
-            for grad, wanted in zip(grads, ctx._cotangents, strict=True)
+            for grad, wanted in zip(grads, cotangents, strict=True)
         ]
         results: Any = strategy.function.backward(ctx, *locals_)
         if type(results) is not tuple and not isinstance(results, list):
             results = (results,)
-        gradients: Any = tuple(
-            [
-                None
-                if result is None or layout is None
-                else ShardedArray(_fit(result, shape, layout.dtype), layout)
-                for result, layout, shape in zip(results, strategy.gradients, ctx._shapes, strict=True)
-            ]
-        )
-        return gradients  # type: ignore[no-any-return]  # they travel as arrays do
+        shapes = ctx._shapes if strategy.broadcasts else None
+        gradients: list[Any] = []
+        for i, (result, layout) in enumerate(zip(results, strategy.gradients, strict=True)):
+            if result is None or layout is None:
+                gradients.append(None)
+                continue
+            if type(result) is not np.ndarray or result.dtype is not layout.dtype or shapes is not None:
+                result = _fit(result, None if shapes is None else shapes[i], layout.dtype)
+            gradients.append(ShardedArray(result, layout))
+        return gradients
 
     @staticmethod
     def recall(
@@ -65,12 +67,13 @@ class Spread(Function):
         saved : tuple of DTensor or None
         """
         strategy: Strategy = node._strategy
+        given = getattr(node, "_given", strategy.inputs)
         wholes: list[Any] = [
             arg if layout is None else ShapeArray(layout.shape, layout.dtype)
-            for arg, layout in zip(node._given, strategy.inputs, strict=True)
+            for arg, layout in zip(given, strategy.inputs, strict=True)
         ]
         ctx = Context(node.need)
-        result = strategy.function.forward(ctx, *wholes, **node._params)
+        result = strategy.function.forward(ctx, *wholes, **getattr(node, "_params", {}))
         results = result if type(result) is tuple else (result,)
         held = dict(zip(node._origins, saved, strict=True))
         tensors: list[Any] = []
@@ -112,11 +115,11 @@ def _placed(node: Node, origin: int, array: ShardedArray, wrap: Callable[[Any], 
     return tensor
 
 
-def _fit(grad: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return a part's gradient in the shape and dtype of the part."""
+def _fit(grad: Any, shape: tuple[int, ...] | None, dtype: Any) -> Any:
+    """Return a part's gradient in the shape and dtype of the part; None for a shape that cannot differ."""
     if isinstance(grad, np.generic):
         grad = np.asarray(grad)
-    if grad.shape != shape:
+    if shape is not None and grad.shape != shape:
         grad = unbroadcast(grad, shape)
     if grad.dtype is not dtype and grad.dtype != dtype:
         grad = grad.real if grad.dtype.kind == "c" and dtype.kind != "c" else grad

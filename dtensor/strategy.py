@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shardwise.backend.errors import DataDependentShapeError, LayoutError
+from shardwise.backend.kind import is_narrow
 from shardwise.backend.shape import ShapeArray
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.option import Option, choose
@@ -14,7 +15,7 @@ from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard
 from shardwise.dtensor.rule.table import TERMS
 from shardwise.tensor.diagnosis import explained
 from shardwise.tensor.function import Context, Function
-from shardwise.tensor.narrow import forward_wide, is_narrow
+from shardwise.tensor.narrow import forward_wide
 from shardwise.tensor.signature import Terms, terms_of
 
 __all__ = ["Strategy", "inferred", "make_strategy"]
@@ -49,12 +50,33 @@ class Strategy:
     cotangents: tuple[Layout, ...]
     gradients: tuple[Layout | None, ...]
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether some dim of an input or output is sharded."""
-        return any(
-            layout is not None and any(layout.order) for layout in (*self.inputs, *(self.outputs or ()))
-        )
+    narrow: bool = field(init=False)
+    """Whether it computes in float32 what comes in 16 bits."""
+    localized: bool = field(init=False)
+    """Whether its parameters must be told anew for parts."""
+    broadcasts: bool = field(init=False)
+    """Whether gradients may come in the shape that an input was broadcast to."""
+    shares: bool = field(init=False)
+    """Whether two inputs may be one array."""
+    numbers: bool = field(init=False)
+    """Whether some input is no tensor."""
+    no_need: tuple[bool, ...] = field(init=False)
+    told: dict[tuple[int, ...], dict[str, Any]] = field(init=False, default_factory=dict)
+    """The parameters for the parts at a coordinate, once they were asked for."""
+
+    def __post_init__(self) -> None:
+        function, put = self.function, object.__setattr__
+        held = [layout for layout in self.inputs if layout is not None]
+        outputs = self.outputs or ()
+        narrow = any(is_narrow(layout.dtype) for layout in held)
+        put(self, "narrow", narrow and not (function.exact or function.view))
+        cut = any(any(layout.order) for layout in (*held, *outputs))
+        put(self, "localized", function.localize is not None and cut)
+        alike = all(layout.shape == out.shape for layout in held for out in outputs)
+        put(self, "broadcasts", function.broadcasts and not (outputs and alike))
+        put(self, "shares", len(held) > 1)
+        put(self, "numbers", len(held) < len(self.inputs))
+        put(self, "no_need", (False,) * len(self.inputs))
 
 
 def make_strategy(
@@ -174,7 +196,9 @@ def inferred(
     """
     ctx = Context((False,) * len(wholes))
     try:
-        if any(map(is_narrow, wholes)) and not (function.exact or function.view):
+        if any(is_narrow(each.dtype) for each in wholes if isinstance(each, ShapeArray)) and not (
+            function.exact or function.view
+        ):
             result = forward_wide(function, ctx, wholes, params)
         else:
             result = function.forward(ctx, *wholes, **params)
