@@ -46,7 +46,7 @@ from shardwise.collectives.form.tensor_form import (
     reduce_scatter_tensor,
 )
 from shardwise.collectives.group import ProcessGroup
-from shardwise.collectives.ledger import Ledger, Record, implicit
+from shardwise.collectives.ledger import Conversion, Ledger, Record, implicit, no_implicit
 from shardwise.collectives.mpi.communicator import Communicator, communicator_ranks
 from shardwise.collectives.mpi.detect import LauncherEnvironment, launcher_environment
 from shardwise.collectives.reduction import ReduceOp, Reduction
@@ -73,6 +73,7 @@ __all__ = [
     "REQUEUE",
     "Collective",
     "Communicator",
+    "Conversion",
     "Explanation",
     "LauncherEnvironment",
     "Ledger",
@@ -130,6 +131,7 @@ __all__ = [
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
+    "no_implicit",
     "preempted",
     "rank",
     "recv",

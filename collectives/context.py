@@ -18,7 +18,7 @@ from typing import Literal
 from shardwise.backend.errors import CollectiveError, LaunchError
 from shardwise.collectives.environment import read_settings
 from shardwise.collectives.group import ProcessGroup
-from shardwise.collectives.ledger import Record
+from shardwise.collectives.ledger import Record, show_log
 from shardwise.collectives.mpi.detect import LauncherEnvironment, launcher_environment
 from shardwise.collectives.mpi.transport import mpi_transport
 from shardwise.collectives.reduction import Deterministic
@@ -112,10 +112,12 @@ def init(
     order = deterministic or said.deterministic
     checks = said.debug if debug is None else debug
     maker = _maker.get()
+    if said.log:
+        show_log()
     with _starting:
         present = _present()
         if present is None and maker is not None:
-            present = World(maker(), patience, order, said.folder, checks)
+            present = World(maker(), patience, order, said.folder, checks, said.log)
             _current.set(present)
         elif present is None:
             launched = launcher_environment(os.environ)
@@ -125,7 +127,7 @@ def init(
                     f"init: there is no transport {name!r}; choose one of {', '.join(_TRANSPORTS)}, "
                     f"or leave it out. Ranks as threads: shardwise.spawn(fn, nprocs=n, transport='threads')."
                 )
-            present = World(_TRANSPORTS[name](launched), patience, order, said.folder, checks)
+            present = World(_TRANSPORTS[name](launched), patience, order, said.folder, checks, said.log)
             _process.append(present)
         elif transport is not None and transport != present.transport.name:
             raise LaunchError(

@@ -29,12 +29,15 @@ class Settings:
         ``SHARDWISE_DEBUG``.
     folder : str or None
         Where verdicts leave flight records: ``SHARDWISE_FLIGHT_DIR``.
+    log : bool
+        Whether every record of the ledger is logged: ``SHARDWISE_LOG=comm``.
     """
 
     timeout: float
     deterministic: Deterministic | None
     debug: bool
     folder: str | None
+    log: bool = False
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
@@ -52,6 +55,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         _read_order(environ),
         read_switch("SHARDWISE_DEBUG", environ),
         environ.get("SHARDWISE_FLIGHT_DIR") or None,
+        _read_log(environ),
     )
 
 
@@ -103,3 +107,10 @@ def _read_order(environ: Mapping[str, str]) -> Deterministic | None:
     if said != "by-rank-order":
         raise LaunchError(f"SHARDWISE_DETERMINISTIC={said!r}; wanted 'by-rank-order', or nothing.")
     return "by-rank-order"
+
+
+def _read_log(environ: Mapping[str, str]) -> bool:
+    said = environ.get("SHARDWISE_LOG", "")
+    if said not in ("", "0", "comm"):
+        raise LaunchError(f"SHARDWISE_LOG={said!r}; wanted 'comm', or nothing.")
+    return said == "comm"

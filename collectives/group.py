@@ -16,7 +16,7 @@ from shardwise.collectives.connecting import Connecting
 from shardwise.collectives.device.agreement import DevicePart
 from shardwise.collectives.ending.fork import Origin
 from shardwise.collectives.lane import Lane, Overdue
-from shardwise.collectives.ledger import Ledger, Record, is_implicit
+from shardwise.collectives.ledger import Ledger, Record, is_forbidden, is_implicit, refuse_implicit
 from shardwise.collectives.pending import Pending
 from shardwise.collectives.rank_list import rank_numbers
 from shardwise.collectives.reduction import Deterministic
@@ -290,6 +290,8 @@ class ProcessGroup:
         splits : sequence of sequences of int
             Sizes that all ranks give alike, or what goes to and comes from each; for the debug mode.
         """
+        if is_forbidden():
+            refuse_implicit(op, self.name, self.size, self.transport.rank, dtype, shape)
         if like is not None and self.size > 1:
             return self._launch(op, how, dtype, shape, start, finish, background, like)
         lane = self.lane
@@ -382,6 +384,8 @@ class ProcessGroup:
 
         Parameters and result as for `submit`.
         """
+        if is_forbidden():
+            refuse_implicit(op, self.name, self.size, self.transport.rank, dtype, shape)
         record = self._record(op, how, dtype, shape)
         result = finish()
         record.end = perf_counter()

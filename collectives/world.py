@@ -22,7 +22,7 @@ from shardwise.collectives.flight.record import Flight
 from shardwise.collectives.flight.watchdog import Watchdog
 from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.lane import Lane
-from shardwise.collectives.ledger import Ledger, Record, is_implicit
+from shardwise.collectives.ledger import Ledger, Record, is_forbidden, is_implicit, refuse_implicit
 from shardwise.collectives.pending import Pending
 from shardwise.collectives.reduction import Deterministic
 from shardwise.collectives.timeout import TIMEOUT, Timeout, seconds
@@ -51,6 +51,8 @@ class World:
         Where a verdict leaves the flight record of each rank.
     debug : bool
         Whether ranks compare every call of a collective before they make it.
+    log : bool
+        Whether each record of the ledger is logged as it is written.
 
     Attributes
     ----------
@@ -81,6 +83,7 @@ class World:
         deterministic: Deterministic | None = None,
         folder: str | None = None,
         debug: bool = False,
+        log: bool = False,
     ) -> None:
         self.transport = transport
         self.control = transport.control
@@ -94,7 +97,7 @@ class World:
         self.debug = debug
         self.notes = MessageNotes(self.control) if debug and self.control is not None else None
         self.deterministic = deterministic
-        self.ledger = Ledger()
+        self.ledger = Ledger(log=self.rank if log else None)
         self.notice = Notice()
         self._groups: dict[tuple[int, ...], ProcessGroup] = {}
         self._new_groups: list[ProcessGroup] = []
@@ -210,6 +213,8 @@ class World:
         if self._origin.forked:
             self._origin.check(op, self.rank)
         name = _route(self.rank, peer) if op[0] == "s" else _route(peer, self.rank)
+        if is_forbidden():
+            refuse_implicit(op, name, 2, self.rank, dtype, shape)
         record = Record(op, next(self._messages), name, 2, dtype, shape, is_implicit(), peer, source_place(3))
         self.ledger.write(record)
         transport = self.transport

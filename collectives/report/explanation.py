@@ -12,13 +12,15 @@ from types import TracebackType
 from shardwise.backend.errors import CollectiveError
 from shardwise.collectives.context import get_world
 from shardwise.collectives.form.object_form import broadcast_object, gather_object
-from shardwise.collectives.ledger import Record, implicit
+from shardwise.collectives.ledger import Conversion, Record, implicit
 from shardwise.collectives.report.clock import clock_offsets
 from shardwise.collectives.report.trace import rank_trace, write_trace
 from shardwise.collectives.world import World
 from shardwise.tensor.timeline import Span, time_ops
 
 __all__ = ["Explanation", "Moved", "explain"]
+
+_CONVERSION = ("predicted", "from", "to")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +99,38 @@ class Explanation:
         -------
         str
             A heading, one line per kind of operation in order of first issue, and a line of totals. Paths
-            of files in the working directory are short.
+            of files in the working directory are short. Where an operation changed a layout, three columns
+            more say how many milliseconds were predicted, and from which layout to which it went.
         """
-        rows: dict[tuple[str, str, str, str, bool], list[Record]] = {}
+        rows: dict[tuple[str, str, str, str, bool, Conversion | None], list[Record]] = {}
         for record in self.records:
             what = f"{record.dtype}{list(record.shape)}"
-            rows.setdefault((record.op, what, record.group, record.source, record.implicit), []).append(
-                record
-            )
-        lines = [("times", "op", "array", "bytes", "group", "ms", "asked", "line")]
-        for (op, what, group, source, unasked), records in rows.items():
+            kind = (record.op, what, record.group, record.source, record.implicit, record.conversion)
+            rows.setdefault(kind, []).append(record)
+        converts = any(record.conversion is not None for record in self.records)
+        lines = [
+            ("times", "op", "array", "bytes", "group", "ms", *_CONVERSION[: 3 * converts], "asked", "line")
+        ]
+        for (op, what, group, source, unasked, change), records in rows.items():
             moved = _sum(records)
-            asked = "implicit" if unasked else "by name"
-            milliseconds = f"{1e3 * moved.seconds:.3f}"
+            spelled = ("", "", "")
+            if change is not None:
+                spelled = (f"{1e3 * moved.times * change.seconds:.3f}", change.source, change.target)
             lines.append(
-                (str(moved.times), op, what, str(moved.bytes), group, milliseconds, asked, _short(source))
+                (
+                    str(moved.times),
+                    op,
+                    what,
+                    str(moved.bytes),
+                    group,
+                    f"{1e3 * moved.seconds:.3f}",
+                    *spelled[: 3 * converts],
+                    "implicit" if unasked else "by name",
+                    _short(source),
+                )
             )
-        lines.append((str(len(self.records)), "total", "", str(self.total_bytes()), "", "", "", ""))
+        total = (str(len(self.records)), "total", "", str(self.total_bytes()))
+        lines.append((*total, *[""] * (len(lines[0]) - len(total))))
         widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -1,6 +1,7 @@
 """Changes of layout: plans, made by a pure function, and how ranks carry them out."""
 
 from shardwise.dtensor.redistribute.cost import LinkCosts, link_costs, set_link_costs, using_link_costs
+from shardwise.dtensor.redistribute.many import run_many
 from shardwise.dtensor.redistribute.plan import Plan, plan
 from shardwise.dtensor.redistribute.run import Redistribution, run, start
 from shardwise.dtensor.redistribute.step import Step
@@ -13,6 +14,7 @@ __all__ = [
     "link_costs",
     "plan",
     "run",
+    "run_many",
     "set_link_costs",
     "start",
     "using_link_costs",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from shardwise.dtensor.layout import Box, Coordinate, Layout
+from shardwise.mesh import DeviceMesh
 
-__all__ = ["Route", "boxes_by_rank", "common", "rest", "route"]
+__all__ = ["Route", "boxes_by_rank", "common", "line", "rest", "route", "volume"]
 
 
 def boxes_by_rank(layout: Layout, at: Sequence[Coordinate] | None = None) -> dict[int, Box]:
@@ -18,6 +20,22 @@ def boxes_by_rank(layout: Layout, at: Sequence[Coordinate] | None = None) -> dic
     places = np.ndindex(*ranks.shape) if at is None else at
     held = {int(ranks[place]): layout.box(place) for place in places}
     return {rank: box for rank, box in held.items() if 0 not in box.shape}
+
+
+def line(mesh: DeviceMesh, at: Coordinate, axes: Sequence[int]) -> list[Coordinate]:
+    """Give the coordinates that differ from one along some axes only, the last axis fastest."""
+    found = []
+    for steps in np.ndindex(*[mesh.shape[axis] for axis in axes]):
+        place = list(at)
+        for axis, i in zip(axes, steps, strict=True):
+            place[axis] = i
+        found.append(tuple(place))
+    return found
+
+
+def volume(box: Box) -> int:
+    """Give the number of elements in a box."""
+    return math.prod(box.shape)
 
 
 def common(a: Box, b: Box) -> Box | None:

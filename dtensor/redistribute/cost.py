@@ -149,8 +149,7 @@ def host_numbers() -> tuple[int, ...]:
     world = get_world()
     found = _hosts.get(world)
     if found is None:
-        names = () if world.control is None else tuple(world.control.hosts)
-        order = {name: number for number, name in enumerate(dict.fromkeys(names))}
-        found = tuple([order[name] for name in names]) if len(order) > 1 else ()
+        order = {name: number for number, name in enumerate(dict.fromkeys(world.hosts))}
+        found = tuple([order[name] for name in world.hosts]) if len(order) > 1 else ()
         _hosts[world] = found
     return found

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 from shardwise.backend.array import Array
-from shardwise.collectives import Work, get_world
+from shardwise.collectives import Conversion, Work, World, get_world
+from shardwise.collectives.ledger import conversion
 from shardwise.collectives.timeout import Timeout
 from shardwise.dtensor.redistribute.plan import Plan
+from shardwise.dtensor.redistribute.step import Step
 from shardwise.dtensor.redistribute.task import Task, task_of
 
-__all__ = ["Redistribution", "run", "start"]
+__all__ = ["Redistribution", "issued", "run", "start", "tasks"]
 
 
 def run(plan: Plan, local: Array) -> Array:
@@ -41,8 +43,8 @@ def run(plan: Plan, local: Array) -> Array:
     if not plan.steps:
         return local
     world = get_world()
-    for task in tasks(plan, world.rank):
-        work = task.issue(local, world, False)
+    for task, change in tasks(plan, world.rank):
+        work = issued(task, change, local, world, False)
         local = task.finish(local, None if work is None else work.wait())
     return local
 
@@ -73,10 +75,12 @@ class Redistribution:
     def _begin(self) -> None:
         """Do what needs no one else, and issue the next operation."""
         while self._tasks:
-            self._work = self._tasks[0].issue(self._local, self._world, True)
+            task, change = self._tasks[0]
+            self._work = issued(task, change, self._local, self._world, True)
             if self._work is not None:
                 return
-            self._local = self._tasks.pop(0).finish(self._local, None)
+            self._local = task.finish(self._local, None)
+            self._tasks.pop(0)
 
     def is_completed(self) -> bool:
         """Say whether `wait` would return without waiting."""
@@ -96,15 +100,33 @@ class Redistribution:
         """
         while self._tasks:
             came = None if self._work is None else self._work.wait(timeout)
-            self._local = self._tasks.pop(0).finish(self._local, came)
+            task, _ = self._tasks.pop(0)
+            self._local = task.finish(self._local, came)
             self._work = None
             self._begin()
         return self._local
 
 
-def tasks(plan: Plan, rank: int) -> tuple[Task, ...]:
-    """Give what a rank does in each step, found out once."""
+def issued(
+    task: Task, change: Conversion | None, local: Array, world: World, background: bool
+) -> Work[Array] | None:
+    """Begin a task, and have the ledger say which layout becomes which."""
+    if change is None:
+        return None
+    token = conversion.set(change)
+    try:
+        return task.issue(local, world, background)
+    finally:
+        conversion.reset(token)
+
+
+def tasks(plan: Plan, rank: int) -> tuple[tuple[Task, Conversion | None], ...]:
+    """Give what a rank does in each step, found out once; with what the ledger says, if ranks talk in it."""
     found = plan.tasks.get(rank)
     if found is None:
-        found = plan.tasks[rank] = tuple([task_of(step, rank) for step in plan.steps])
-    return cast(tuple[Task, ...], found)
+        found = plan.tasks[rank] = tuple([(task_of(step, rank), _change(step)) for step in plan.steps])
+    return cast(tuple[tuple[Task, Conversion | None], ...], found)
+
+
+def _change(step: Step) -> Conversion | None:
+    return Conversion(str(step.source), str(step.target), step.seconds) if step.communicates else None

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from shardwise.backend.errors import ShardwiseError
     from shardwise.backend.kind import finfo, iinfo
     from shardwise.collectives import (
-        all_gather, all_reduce, barrier, broadcast, expect, explain, local_rank, preempted, rank,
-        reduce_scatter, shutdown, watch_preemption, world_size,
+        all_gather, all_reduce, barrier, broadcast, expect, explain, local_rank, no_implicit, preempted,
+        rank, reduce_scatter, shutdown, watch_preemption, world_size,
     )
     from shardwise.launch import spawn
     from shardwise.mesh import DeviceMesh, init_device_mesh
@@ -110,7 +110,7 @@ __all__ = [
     "matrix_power", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median",
     "memory_stats", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul",
     "multinomial", "multiply", "mv", "nan", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum",
-    "narrow", "ne", "neg", "negative", "newaxis", "no_grad", "nonzero", "norm", "normal", "not_equal",
+    "narrow", "ne", "neg", "negative", "newaxis", "no_grad", "no_implicit", "nonzero", "norm", "normal", "not_equal",
     "numel", "ones", "ones_like", "outer", "pairwise_distance", "permute", "pi", "pinverse",
     "pixel_shuffle", "pixel_unshuffle", "polar", "polygamma", "positive", "pow", "preempted", "prelu", "prod", "ptp",
     "put", "qr", "quantile", "rad2deg", "rand", "rand_like", "randint", "randint_like", "randn",
@@ -142,8 +142,8 @@ _HOMES = {  # what does not live in shardwise.tensor
     "shardwise.backend.errors": ("ShardwiseError",),
     "shardwise.backend.kind": ("finfo", "iinfo"),
     "shardwise.collectives": (
-        "all_gather", "all_reduce", "barrier", "broadcast", "expect", "explain", "local_rank", "preempted",
-        "rank", "reduce_scatter", "shutdown", "watch_preemption", "world_size",
+        "all_gather", "all_reduce", "barrier", "broadcast", "expect", "explain", "local_rank", "no_implicit",
+        "preempted", "rank", "reduce_scatter", "shutdown", "watch_preemption", "world_size",
     ),
     "shardwise.launch": ("spawn",),
     "shardwise.mesh": ("DeviceMesh", "init_device_mesh"),

@@ -34,6 +34,9 @@ PRODUCTS = ("8x4 and 4x8", "8x8 and 8x8", "2x8x32 and 2x32x8")
 DIRECTIONS = {"f": "forward", "b": "backward"}
 
 
+TRANSITIONS = ("S(0) -> R", "S(1) -> R", "S(0) -> S(1)", "S(1) -> S(0)", "P -> R", "P -> S(0)", "P -> S(1)")
+
+
 def operations() -> dict[tuple[str, str], bool]:
     """What ops.py measures when it is tiny."""
     names: dict[tuple[str, str], bool] = {}
@@ -82,6 +85,7 @@ EXPECTED = {
         for which in ("one operand", "both operands")
         for direction in ("forward", "backward")
     },
+    "redistribute": {(f"{change}, 1 KiB, 2 ranks", "us"): True for change in TRANSITIONS},
     "train_step": {
         ("GPT step, 1 rank", "ms"): True,
         ("GPT step, 1 rank", "tokens/s"): True,

@@ -25,6 +25,7 @@ FOLDERS = ("backend", "tensor", "collectives", "mesh", "nn", "optim", "parallel"
 
 def test_nothing_is_said() -> None:
     assert read_settings({}) == Settings(600.0, None, False, None)
+    assert read_settings({"SHARDWISE_LOG": "comm"}) == Settings(600.0, None, False, None, True)
     assert read_settings({"SHARDWISE_TIMEOUT": "", "SHARDWISE_FLIGHT_DIR": ""}) == read_settings({})
 
 

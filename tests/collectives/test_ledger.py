@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 from types import FrameType
 
 import numpy as np
+import pytest
 
 from shardwise import collectives as c
+from shardwise.backend.errors import CollectiveError
 from shardwise.backend.shape import ShapeArray
 from shardwise.collectives.ledger import Ledger, Record
 
@@ -148,3 +151,35 @@ def test_a_dry_run_moves_nothing_and_is_recorded() -> None:
         assert c.all_reduce(x, async_op=True).wait().shape == x.shape  # type: ignore[call-overload]
 
     c.run_threads(body, 2)
+
+
+def test_what_nobody_asked_for_can_be_forbidden() -> None:
+    x = np.ones((2, 3), np.float32)
+
+    def body(rank: int) -> str:
+        with c.no_implicit():
+            c.all_reduce(x)  # asked for
+            with c.implicit():
+                c.barrier()  # moves nothing
+                c.all_reduce(x, group=c.get_group([rank]))
+                with pytest.raises(CollectiveError) as error:
+                    (line := here()), c.all_gather(x)
+        with c.implicit():
+            c.all_gather(x)
+        assert line in str(error.value)
+        return str(error.value).replace(line, "LINE")
+
+    assert c.run_threads(body, 2) == [
+        f"rank {rank}: no_implicit() forbids all_gather on world, float32[2, 3], 24 bytes, at LINE: nobody "
+        "asked for it by name. Call redistribute there, or leave no_implicit()."
+        for rank in range(2)
+    ]
+
+
+def test_records_are_logged_as_they_are_written(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "shardwise.collectives.ledger")
+    ledger = Ledger(log=3)
+    ledger.write(Record("all_reduce", 7, "world", 2, np.dtype("f"), (4,), True, place="train.py:12"))
+    quiet = Ledger()
+    quiet.write(Record("all_reduce", 8, "world", 2, np.dtype("f"), (4,)))
+    assert caplog.messages == ["rank 3: all_reduce #7 of world, float32[4], 16 bytes, implicit, train.py:12"]

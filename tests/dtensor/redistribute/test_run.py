@@ -16,7 +16,7 @@ from layout_oracle import coordinate, local_array, random_layout, random_mesh
 from shardwise.backend.array import Array
 from shardwise.collectives import run_threads
 from shardwise.dtensor import Layout
-from shardwise.dtensor.redistribute import plan, run, start
+from shardwise.dtensor.redistribute import plan, run, run_many, start
 from shardwise.mesh import DeviceMesh
 
 WHOLE = np.arange(35, dtype=np.float64).reshape(5, 7)
@@ -84,6 +84,53 @@ def walk(rank: int, seed: int, shape: tuple[int, ...], meshes: Sequence[tuple[in
         local = check(whole, source, target, local)
 
 
+def many(rank: int, seed: int, meshes: Sequence[tuple[int, ...]], world: int) -> None:
+    """Change many arrays at once."""
+    rng = random.Random(seed)
+    made = [random_mesh(rng, world, each) for each in meshes]
+    wholes, layouts = [], []
+    for shape in [(5, 7), (4,), (), (3, 0), (8, 2, 3), (6, 6), (5, 7)]:
+        dtype = rng.choice(["f8", "f4"])
+        wholes.append(np.random.default_rng(len(wholes)).integers(1, 50, shape).astype(dtype))
+        mesh = rng.choice(made)
+        layouts.append(
+            (
+                random_layout(mesh, shape, dtype, rng, ("sum", "avg")),
+                random_layout(mesh if rng.random() < 0.8 else rng.choice(made), shape, dtype, rng),
+            )
+        )
+    locals_ = [local_array(whole, a, rank) for whole, (a, _) in zip(wholes, layouts, strict=True)]
+    results = run_many([(plan(a, b), x) for (a, b), x in zip(layouts, locals_, strict=True)])
+    for whole, (_, target), result in zip(wholes, layouts, results, strict=True):
+        want = local_array(whole, target, rank)
+        assert result.shape == want.shape
+        np.testing.assert_array_equal(result, want)
+
+
+@settings(max_examples=50)
+@given(
+    seed=st.integers(0, 2**32), meshes=st.lists(st.sampled_from([(3,), (2, 2), (4,)]), min_size=1, max_size=2)
+)
+def test_many_at_once(seed: int, meshes: list[tuple[int, ...]]) -> None:
+    run_threads(lambda rank: many(rank, seed, meshes, 4), 4)
+
+
+def test_gradients_of_a_layer_are_reduced_at_once() -> None:
+    def work(rank: int) -> tuple[list[tuple[str, int]], int]:
+        mesh = DeviceMesh("cpu", [0, 1])
+        terms = [Layout(mesh, ["P"], (n, 4), "f4") for n in (4, 6, 8)]
+        plans = [plan(a, a.with_placements(["R"])) for a in terms[:2]]
+        plans += [plan(a, a.with_placements(["S(1)"])) for a in terms]
+        items = [(each, np.ones(each.source.shape, "f4")) for each in plans]
+        with sw.explain() as moved:
+            results = run_many(items)
+        assert all((result == 2).all() for result in results)
+        return [(record.op, record.bytes) for record in moved], sum(each.bytes for each in plans)
+
+    records = [("all_reduce", 160), ("reduce_scatter", 144)]
+    assert run_threads(work, 2) == [(records, 304)] * 2
+
+
 SHAPES = st.lists(st.integers(0, 11), max_size=3).map(tuple)
 SEEDS = st.integers(0, 2**32)
 
@@ -112,3 +159,24 @@ def test_walks_under_mpi(seed: int) -> None:
     world = sw.world_size()
     meshes = {2: [(2,), (1, 2), (1,)], 3: [(3,), (2,), (1, 3)], 4: [(2, 2), (4,), (3,)]}[world]
     walk(sw.rank(), seed, [(5, 7), (8, 4), (3,), (2, 0, 3)][seed % 4], meshes, world)
+
+
+LARGE = [("R", 1), ("S(0)", 1), ("S(1)", 0), ("R", 2)]
+
+
+def large(rank: int, world: int) -> None:
+    """Change arrays so large that they go other ways than small ones."""
+    whole = np.arange(1021 * 1030, dtype=np.float64).reshape(1021, 2, 515)
+    mesh = DeviceMesh("cpu", list(range(world)))
+    for target, dim in LARGE:
+        check(whole, *(Layout(mesh, [each], whole.shape, "f8") for each in (f"S({dim})", target)))
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_large_arrays(world: int) -> None:
+    run_threads(lambda rank: large(rank, world), world)
+
+
+@pytest.mark.mpi(min_size=2)
+def test_large_arrays_under_mpi() -> None:
+    large(sw.rank(), sw.world_size())
