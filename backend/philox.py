@@ -23,6 +23,7 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.kernel import Kernel
+from shardwise.backend.position import Grid
 
 __all__ = ["philox_4x32", "random_words", "split_64"]
 
@@ -63,7 +64,7 @@ def philox_4x32(counter: tuple[Array, Array, Array, Array], key: tuple[int, int]
     return c0, c1, c2, c3
 
 
-def _random_words(like: Array | None, count: int, seed: int, stream: int, start: int) -> Array:
+def _random_words(like: Array | None, count: int, seed: int, stream: int, start: int | Grid) -> Array:
     """Words `start` to ``start + count`` of a stream.
 
     Parameters
@@ -74,22 +75,35 @@ def _random_words(like: Array | None, count: int, seed: int, stream: int, start:
         How many words.
     seed, stream : int
         Taken modulo 2**64.
-    start : int
-        Position of the first word in the stream, 0 or more.
+    start : int or Grid
+        Position of the first word in the stream, 0 or more; or the positions of all.
 
     Returns
     -------
     array of uint32, shape (count,)
     """
+    like = np.empty(0, np.uint64) if like is None else like
+    if isinstance(start, Grid):
+        return _words_at(start.positions(like), seed, stream)
     first, skip = divmod(start, 4)
     blocks = (skip + count + 3) // 4
-    like = np.empty(0, np.uint64) if like is None else like
     number = np.arange(first, first + blocks, dtype=np.uint64, like=like)
     zero = np.zeros_like(number)
     stream_low, stream_high = split_64(stream)
     counter = (number & _LOW, number >> 32, zero + stream_low, zero + stream_high)
     words = np.stack(philox_4x32(counter, split_64(seed)), axis=-1)
     return np.reshape(words, (4 * blocks,))[skip : skip + count].astype(np.uint32)
+
+
+def _words_at(position: Array, seed: int, stream: int) -> Array:
+    """Make the block of each word, and take the word's lane of it."""
+    number, lane = position >> 2, position & 3
+    zero = np.zeros_like(number)
+    stream_low, stream_high = split_64(stream)
+    counter = (number & _LOW, number >> 32, zero + stream_low, zero + stream_high)
+    a, b, c, d = philox_4x32(counter, split_64(seed))
+    low, high = np.where(lane == 0, a, b), np.where(lane == 2, c, d)
+    return np.where(lane < 2, low, high).astype(np.uint32)
 
 
 random_words = Kernel(

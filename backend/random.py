@@ -1,7 +1,8 @@
 """Random arrays by position: what element `i` of a stream is depends on (seed, stream, i) alone.
 
-Every function takes `offset`, the flat index in the global array of the first element wanted, so a rank
-makes its part of a global array by itself, and gets exactly that slice of what one rank would have made.
+Every function takes `offset`, the flat index in the global array of the first element wanted, or `Positions`
+that say where all of a box lie, so a rank makes its part of a global array by itself, and gets exactly that
+slice of what one rank would have made.
 The bits are the same on the CPU and on the GPU, fused or not.
 
 How many words of the stream an element takes (see :mod:`shardwise.backend.philox` for the words):
@@ -34,6 +35,7 @@ from shardwise.backend.array import Array, DTypeLike, Shape
 from shardwise.backend.errors import ArgumentError, DTypeError
 from shardwise.backend.kernels.kernel import Kernel
 from shardwise.backend.philox import random_words
+from shardwise.backend.position import Grid, Place, Positions, grid_of
 from shardwise.backend.quantile import normal_from_doublewords, normal_from_words
 
 __all__ = ["bernoulli", "bernoulli_threshold", "integers", "normal", "permutation", "uniform"]
@@ -44,7 +46,7 @@ _MANTISSA = {"float16": 11, "bfloat16": 8}
 
 
 def uniform(
-    shape: Shape, dtype: DTypeLike, seed: int, stream: int, offset: int = 0, like: Array | None = None
+    shape: Shape, dtype: DTypeLike, seed: int, stream: int, offset: Place = 0, like: Array | None = None
 ) -> Array:
     """Numbers in [0, 1), all multiples of one power of two equally likely.
 
@@ -55,8 +57,8 @@ def uniform(
         float32, float64, float16 or bfloat16.
     seed, stream : int
         Taken modulo 2**64.
-    offset : int, default 0
-        Flat global index of the first element.
+    offset : int or Positions, default 0
+        Flat global index of the first element, or where all of them lie, if they are not consecutive.
     like : array, optional
         The result is of its kind and on its device; NumPy's by default.
 
@@ -78,33 +80,33 @@ def uniform(
     >>> bool((whole[2:] == part).all())
     True
     """
-    kind, count = _checked("uniform", dtype, shape, offset)
+    kind, count, at = _checked("uniform", dtype, shape, offset)
     if kind.name in _MANTISSA:
         bits = _MANTISSA[kind.name]
-        words = random_words(_other(like), count, seed, stream, offset)
+        words = random_words(_other(like), count, seed, stream, at)
         flat = ((words >> (32 - bits)).astype(np.float32) * 2.0**-bits).astype(kind)
     else:
-        flat = _uniform(_other(like), count, kind, seed, stream, offset)
+        flat = _uniform(_other(like), count, kind, seed, stream, at)
     return np.reshape(flat, shape)
 
 
 def normal(
-    shape: Shape, dtype: DTypeLike, seed: int, stream: int, offset: int = 0, like: Array | None = None
+    shape: Shape, dtype: DTypeLike, seed: int, stream: int, offset: Place = 0, like: Array | None = None
 ) -> Array:
     """Numbers from the normal distribution of mean 0 and variance 1.
 
     Parameters and errors are those of :func:`uniform`.
     """
-    kind, count = _checked("normal", dtype, shape, offset)
+    kind, count, at = _checked("normal", dtype, shape, offset)
     if kind.name in _MANTISSA:
-        flat = _normal(_other(like), count, np.dtype(np.float32), seed, stream, offset).astype(kind)
+        flat = _normal(_other(like), count, np.dtype(np.float32), seed, stream, at).astype(kind)
     else:
-        flat = _normal(_other(like), count, kind, seed, stream, offset)
+        flat = _normal(_other(like), count, kind, seed, stream, at)
     return np.reshape(flat, shape)
 
 
 def bernoulli(
-    shape: Shape, p: float, seed: int, stream: int, offset: int = 0, like: Array | None = None
+    shape: Shape, p: float, seed: int, stream: int, offset: Place = 0, like: Array | None = None
 ) -> Array:
     """True with probability `p`, elementwise.
 
@@ -126,8 +128,8 @@ def bernoulli(
         If `p` is not in [0, 1].
     """
     threshold = bernoulli_threshold("bernoulli", p)
-    count = _count("bernoulli", shape, offset)
-    return np.reshape(_bernoulli(_other(like), count, threshold, seed, stream, offset), shape)
+    count, at = _count("bernoulli", shape, offset)
+    return np.reshape(_bernoulli(_other(like), count, threshold, seed, stream, at), shape)
 
 
 def integers(
@@ -136,7 +138,7 @@ def integers(
     shape: Shape,
     seed: int,
     stream: int,
-    offset: int = 0,
+    offset: Place = 0,
     like: Array | None = None,
 ) -> Array:
     """Integers from `low` to ``high - 1``, each as likely as the others to within 2**-64.
@@ -166,7 +168,8 @@ def integers(
     low, high = operator.index(low), operator.index(high)
     if not -(2**63) <= low < high <= 2**63:
         raise ArgumentError(f"integers: wanted low < high, both within int64, got low={low} and high={high}.")
-    words = _doublewords(_other(like), _count("integers", shape, offset), seed, stream, offset)
+    count, at = _count("integers", shape, offset)
+    words = _doublewords(_other(like), count, seed, stream, at)
     # Unsigned addition wraps, which is what two's complement needs for a negative low.
     flat = _high_half(words, high - low) + (low % 2**64)
     return np.reshape(flat.view(np.int64), shape)
@@ -179,7 +182,8 @@ def permutation(n: int, seed: int, stream: int, like: Array | None = None) -> Ar
     -------
     array of int64, shape (n,)
     """
-    words = _doublewords(_other(like), _count("permutation", (n,), 0), seed, stream, 0)
+    count, _ = _count("permutation", (n,), 0)
+    words = _doublewords(_other(like), count, seed, stream, 0)
     return np.argsort(words, kind="stable").astype(np.int64)
 
 
@@ -201,27 +205,32 @@ def _other(like: Array | None) -> Array | None:
     return None if type(like) is np.ndarray else like
 
 
-def _checked(name: str, dtype: DTypeLike, shape: Shape, offset: int) -> tuple[np.dtype[np.generic], int]:
+def _checked(
+    name: str, dtype: DTypeLike, shape: Shape, offset: Place
+) -> tuple[np.dtype[np.generic], int, int | Grid]:
     kind = np.dtype(dtype)
     if kind.name not in ("float32", "float64", *_MANTISSA):
         raise DTypeError(
             f"{name}: wanted float32, float64, float16 or bfloat16, got {kind}. "
             "Draw one of these and convert it with astype."
         )
-    return kind, _count(name, shape, offset)
+    return kind, *_count(name, shape, offset)
 
 
-def _count(name: str, shape: Shape, offset: int) -> int:
-    if offset < 0:
-        raise ArgumentError(f"{name}: wanted an offset of 0 or more, got {offset}.")
+def _count(name: str, shape: Shape, offset: Place) -> tuple[int, int | Grid]:
+    """Return how many elements there are, and where."""
+    first = offset.first if isinstance(offset, Positions) else offset
+    if first < 0:
+        raise ArgumentError(f"{name}: wanted an offset of 0 or more, got {first}.")
     if any(length < 0 for length in shape):
         raise ArgumentError(f"{name}: wanted lengths of 0 or more, got the shape {shape}.")
-    return math.prod(shape)
+    return math.prod(shape), grid_of(offset, shape)
 
 
-def _doublewords(like: Array | None, count: int, seed: int, stream: int, start: int) -> Array:
+def _doublewords(like: Array | None, count: int, seed: int, stream: int, start: int | Grid) -> Array:
     """uint64 words: word i has word 2i of the stream above word 2i + 1."""
-    pairs = np.reshape(random_words(like, 2 * count, seed, stream, 2 * start), (count, 2)).astype(np.uint64)
+    at = start.of_pairs() if isinstance(start, Grid) else 2 * start
+    pairs = np.reshape(random_words(like, 2 * count, seed, stream, at), (count, 2)).astype(np.uint64)
     return (pairs[:, 0] << 32) | pairs[:, 1]
 
 
@@ -236,7 +245,7 @@ def _high_half(words: Array, width: int) -> Array:
 
 
 def _plain_uniform(
-    like: Array | None, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int
+    like: Array | None, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int | Grid
 ) -> Array:
     if dtype == np.float32:
         words = random_words(like, count, seed, stream, offset)
@@ -245,7 +254,7 @@ def _plain_uniform(
 
 
 def _plain_normal(
-    like: Array | None, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int
+    like: Array | None, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int | Grid
 ) -> Array:
     if dtype == np.float32:
         return normal_from_words(random_words(like, count, seed, stream, offset))
@@ -253,7 +262,7 @@ def _plain_normal(
 
 
 def _plain_bernoulli(
-    like: Array | None, count: int, threshold: int, seed: int, stream: int, offset: int
+    like: Array | None, count: int, threshold: int, seed: int, stream: int, offset: int | Grid
 ) -> Array:
     # In 64 bits, since the threshold of p = 1 is 2**32.
     return random_words(like, count, seed, stream, offset).astype(np.uint64) < threshold

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.attention.attention import Dropped, attention_backward, attention_forward
+from shardwise.backend.position import Place
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.ops.dropout import placed
+from shardwise.tensor.signature import Part
 
 __all__ = ["Attention"]
 
@@ -19,7 +23,8 @@ class Attention(Function):
 
     The mask is None, booleans (True takes part) or numbers that are added. Leading dims broadcast. With a
     probability `p` above 0 weights are dropped: weight ``i`` of the flat (..., q, k) by random bit
-    ``offset + i`` of ``(seed, stream)``, so that a shard of a batch drops what it would within the whole.
+    ``offset + i`` of ``(seed, stream)``. Of a part, `Positions` say which bit each weight takes, so that it
+    drops what it would within the whole.
     """
 
     broadcasts = True
@@ -42,6 +47,19 @@ class Attention(Function):
         return 2 * math.prod(lead) * q[-2] * k[-2] * (q[-1] + v[-1])
 
     @staticmethod
+    def localize(
+        params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]
+    ) -> dict[str, Any]:
+        """Say which bits the weights of a part take."""
+        if params.get("p", 0.0) <= 0.0:
+            return params
+        out, keys = outputs[0], inputs[1]
+        weights = Part(
+            *[(*of_out[:-1], of_keys[-2]) for of_out, of_keys in zip(out, keys, strict=True)]
+        )
+        return {**params, "offset": placed(params.get("offset", 0), weights)}
+
+    @staticmethod
     def forward(
         ctx: Context,
         q: Array,
@@ -53,7 +71,7 @@ class Attention(Function):
         p: float = 0.0,
         seed: int = 0,
         stream: int = 0,
-        offset: int = 0,
+        offset: Place = 0,
     ) -> Array:
         dropped = Dropped(p, seed, stream, offset) if p > 0.0 else None
         bias, mask = _parted(mask)

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.random.dropout import dropout_backward, dropout_forward
+from shardwise.backend.position import Place, grid_of, located
 from shardwise.backend.random import bernoulli
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.signature import Part
 
-__all__ = ["Dropout", "Keep"]
+__all__ = ["Dropout", "Keep", "placed"]
 
 
 class Dropout(Function):
     """Zero each element with probability `p`, scale the others by ``1 / (1 - p)``.
 
-    Element ``i`` of the flat input takes random bit ``offset + i`` of ``(seed, stream)``, so
-    that a shard of the input gets the same mask as it would have inside the whole.
+    Element ``i`` of the flat input takes random bit ``offset + i`` of ``(seed, stream)``. Of a part, `Positions`
+    say which bit each element takes, so that it gets the same mask as it would have inside the whole.
     """
 
     signature = "*"
+    linear = "all"
 
     @staticmethod
-    def forward(ctx: Context, x: Array, p: float, seed: int, stream: int, offset: int) -> Array:
+    def localize(
+        params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]
+    ) -> dict[str, Any]:
+        """Say which bits a part takes."""
+        return {**params, "offset": placed(params["offset"], outputs[0])}
+
+    @staticmethod
+    def forward(ctx: Context, x: Array, p: float, seed: int, stream: int, offset: Place) -> Array:
         out, mask = dropout_forward(x, p, seed, stream, offset)
         ctx.params = {"p": p, "seed": seed, "stream": stream, "offset": offset}
         ctx.save(mask)
@@ -49,6 +60,13 @@ class Keep(Function):
     signature = "*"
 
     @staticmethod
+    def localize(
+        params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]
+    ) -> dict[str, Any]:
+        """Say which bits a part takes."""
+        return {**params, "offset": placed(params["offset"], outputs[0], params["dims"])}
+
+    @staticmethod
     def forward(
         ctx: Context,
         x: Array,
@@ -59,7 +77,7 @@ class Keep(Function):
         dims: int,
         seed: int,
         stream: int,
-        offset: int,
+        offset: Place,
     ) -> Array:
         ctx.params = {"p": p, "dims": dims, "seed": seed, "stream": stream, "offset": offset}
         ctx.scale = scale
@@ -75,3 +93,10 @@ class Keep(Function):
         if mask is None:  # linear but for the constants
             return (Keep.apply(g, scale=ctx.scale, shift=0.0, dropped=0.0, **ctx.params),)
         return (np.where(mask, g * ctx.scale, 0.0),)
+
+
+def placed(place: Place, part: Part, dims: int | None = None) -> Place:
+    """Return which random bits a part takes, in its first `dims` dims, of those that the whole takes."""
+    positions = located(place, part.offset[:dims], part.whole[:dims])
+    run = grid_of(positions, part.shape[:dims])
+    return run if isinstance(run, int) else positions

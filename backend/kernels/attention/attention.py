@@ -14,6 +14,7 @@ from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import ShapeError
 from shardwise.backend.kernels.kernel import Kernel
 from shardwise.backend.kernels.random.dropout import dropout_scale
+from shardwise.backend.position import Place
 from shardwise.backend.random import bernoulli
 
 __all__ = ["Dropped", "attention_backward", "attention_forward", "attention_lead", "in_units"]
@@ -23,12 +24,15 @@ _CUDA = "shardwise.backend.kernels.attention.attention_cuda"
 
 
 class Dropped(NamedTuple):
-    """Which weights dropout drops: weight ``i`` of the flat (..., t, s) by random bit ``offset + i``."""
+    """Which weights dropout drops: weight ``i`` of the flat (..., t, s) by random bit ``offset + i``.
+
+    Of a part of some attention, `Positions` say which bit each weight takes; its keys are all there.
+    """
 
     p: float
     seed: int
     stream: int
-    offset: int
+    offset: Place
 
 
 def attention_lead(q: Array, k: Array, v: Array, bias: Array | None, mask: Array | None) -> Shape:

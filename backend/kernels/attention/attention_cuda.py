@@ -51,6 +51,8 @@ def attention_forward(
     dtype = q.dtype
     q, k, v = _widened(q), _widened(k), _widened(v)
     bias = None if bias is None else _widened(bias)
+    if dropped is not None and not isinstance(dropped.offset, int):  # in several runs: by the formula
+        return NotImplemented
     call = _Call(q, k, v, bias, mask, scale, causal, dropped)
     y = zeros(q, (*call.lead, call.queries, v.shape[-1]))
     peak, share = zeros(q, (*call.lead, call.queries)), zeros(q, (*call.lead, call.queries))
@@ -82,6 +84,8 @@ def attention_backward(
     dropped: Dropped | None = None,
     need: tuple[bool, bool, bool, bool] = (True, True, True, True),
 ) -> tuple[Array | None, Array | None, Array | None, Array | None]:
+    if dropped is not None and not isinstance(dropped.offset, int):
+        return NotImplemented
     dtype = q.dtype
     check_same_shape("attention_backward", g, y, "output")
     if peak is None or share is None:

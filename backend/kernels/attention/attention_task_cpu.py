@@ -14,6 +14,7 @@ from shardwise.backend.kernels.attention.attention import Dropped, in_units
 from shardwise.backend.kernels.attention.attention_row_cpu import copy_rows_
 from shardwise.backend.kernels.random.dropout import dropout_scale
 from shardwise.backend.philox import split_64
+from shardwise.backend.position import Place, Positions, steps_of
 from shardwise.backend.random import bernoulli_threshold
 
 __all__ = ["Part", "Scratch", "Task", "heads_inside", "rows_for_blas", "widened"]
@@ -87,6 +88,8 @@ class Task:
         self._causal = causal
         self._dropped = dropped
         self.kept = 1.0 if dropped is None else dropout_scale(dropped.p)
+        if dropped is not None:
+            self._firsts, self._width = self._bits_of(dropped.offset)
         masks = [x for x in (self._bias, self._mask) if x is not None and x.shape[-2] > 1]
         shared = bool(masks) and max(math.prod(x.shape[:-2]) for x in masks) < math.prod(self.lead)
         # Few queries meet more keys at a time, and few keys more queries.
@@ -145,15 +148,24 @@ class Task:
         """Draw which weights of a block are kept, (.., .., keys, queries); None if all are."""
         if self._dropped is None:
             return None
-        p, seed, stream, offset = self._dropped
-        if offset < 0:
-            raise ArgumentError(f"attention: wanted an offset of 0 or more, got {offset}.")
-        number = np.arange(math.prod(self.lead)).reshape(self.lead)[part]
-        kept = np.empty((*number.shape, keys.stop - keys.start, rows.stop - rows.start), np.bool_)
-        first = np.ascontiguousarray(number * (self.t * self.s) + offset)
+        p, seed, stream, _ = self._dropped
+        first = np.ascontiguousarray(self._firsts[part])
+        kept = np.empty((*first.shape, keys.stop - keys.start, rows.stop - rows.start), np.bool_)
         words = *split_64(seed), *split_64(stream), bernoulli_threshold("attention", p)
-        block.draw_(kept, first, rows.start, keys.start, self.s, *words)
+        block.draw_(kept, first, rows.start, keys.start, self._width, *words)
         return kept
+
+    def _bits_of(self, place: Place) -> tuple[Array, int]:
+        """Return the position of the first weight of each head, and how far apart those of queries are."""
+        if not isinstance(place, Positions):
+            place = Positions(place, steps_of((*self.lead, self.t, self.s)))
+        if place.first < 0:
+            raise ArgumentError(f"attention: wanted an offset of 0 or more, got {place.first}.")
+        *strides, width, _ = (0,) * (len(self.lead) + 2 - len(place.strides)) + place.strides
+        found = np.full(1, place.first, np.int64)
+        for n, stride in zip(self.lead, strides, strict=True):
+            found = np.add.outer(found, np.arange(n, dtype=np.int64) * stride)
+        return found.reshape(self.lead), width
 
 
 class Scratch:

@@ -7,6 +7,7 @@ import numpy as np
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError
 from shardwise.backend.kernels.kernel import Kernel
+from shardwise.backend.position import Place
 from shardwise.backend.random import bernoulli
 
 __all__ = ["dropout_backward", "dropout_forward", "dropout_scale"]
@@ -28,7 +29,7 @@ def dropout_scale(p: float) -> float:
     return 1.0 / (1.0 - p) if p < 1.0 else 0.0
 
 
-def _dropout_forward(x: Array, p: float, seed: int, stream: int, offset: int) -> tuple[Array, Array]:
+def _dropout_forward(x: Array, p: float, seed: int, stream: int, offset: Place) -> tuple[Array, Array]:
     """Zero each element with probability `p`, and scale the others so that the mean stays.
 
     Parameters
@@ -38,8 +39,9 @@ def _dropout_forward(x: Array, p: float, seed: int, stream: int, offset: int) ->
         From 0 to 1.
     seed, stream : int
         Which random bits; taken modulo 2**64.
-    offset : int
-        Flat index of `x`'s first element in the global array, of which `x` is consecutive elements.
+    offset : int or Positions
+        Flat index of `x`'s first element in the global array, of which `x` is consecutive elements; or where
+        each of its elements lies there.
 
     Returns
     -------

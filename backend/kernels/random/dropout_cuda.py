@@ -9,6 +9,7 @@ from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.backend.kernels.device.device_source import DeviceSource
 from shardwise.backend.kernels.device.launch_cuda import Launcher, contiguous, each, empty
 from shardwise.backend.kernels.random.dropout import dropout_scale
+from shardwise.backend.position import Grid, Place, grid_of
 from shardwise.backend.random import bernoulli_threshold
 
 __all__ = ["dropout_backward", "dropout_forward", "launch"]
@@ -18,9 +19,12 @@ launch = Launcher(DeviceSource("random/dropout.cu"))
 _WORDS = 2**64
 
 
-def dropout_forward(x: Array, p: float, seed: int, stream: int, offset: int) -> tuple[Array, Array]:
-    if offset < 0:
-        raise ArgumentError(f"dropout: wanted an offset of 0 or more, got {offset}.")
+def dropout_forward(x: Array, p: float, seed: int, stream: int, offset: Place) -> tuple[Array, Array]:
+    first = grid_of(offset, x.shape)
+    if isinstance(first, Grid):  # in several runs: by the formula
+        return NotImplemented
+    if first < 0:
+        raise ArgumentError(f"dropout: wanted an offset of 0 or more, got {first}.")
     scale, threshold = dropout_scale(p), bernoulli_threshold("dropout", p)
     x = contiguous(x)
     y, mask = empty(x, x.shape), empty(x, x.shape, np.bool_)
@@ -28,7 +32,7 @@ def dropout_forward(x: Array, p: float, seed: int, stream: int, offset: int) -> 
         "dropout_forward",
         x.dtype,
         each(x.size + 3, 4),
-        *(x, y, mask, np.uint64(seed % _WORDS), np.uint64(stream % _WORDS), offset, threshold, scale, x.size),
+        *(x, y, mask, np.uint64(seed % _WORDS), np.uint64(stream % _WORDS), first, threshold, scale, x.size),
     )
     return y, mask
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend.array import Array
-from shardwise.backend.kernels.jit import boolean, device, fused, int64, write
+from shardwise.backend.kernels.jit import boolean, device, fused, int64, read, write
 from shardwise.backend.kernels.random.quantile_cpu import normal_double, normal_single
 from shardwise.backend.philox import split_64
+from shardwise.backend.position import Grid
 
-__all__ = ["CHUNK", "bernoulli", "fill", "normal", "random_words", "uniform"]
+__all__ = ["CHUNK", "bernoulli", "fill", "normal", "random_words", "runs", "uniform"]
 
 CHUNK = 512  # words; a multiple of 4
 
@@ -23,38 +24,47 @@ _HALF = np.uint64(32)
 _UNIT_SINGLE, _UNIT_DOUBLE = np.float32(2.0**-24), 2.0**-53
 
 
-def random_words(like: Array | None, count: int, seed: int, stream: int, start: int) -> Array:
+def random_words(like: Array | None, count: int, seed: int, stream: int, start: int | Grid) -> Array:
     out = np.empty(count, np.uint32)
-    _words(out, *split_64(seed), *split_64(stream), start)
+    _words(*runs(start, out), *split_64(seed), *split_64(stream))
     return out
 
 
 def uniform(
-    like: Array | None, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int
+    like: Array | None, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int | Grid
 ) -> Array:
     out = np.empty(count, dtype)
     if dtype == np.float32:
-        _uniform_single(out, *split_64(seed), *split_64(stream), offset)
+        _uniform_single(*runs(offset, out), *split_64(seed), *split_64(stream))
     else:
-        _uniform_double(out, *split_64(seed), *split_64(stream), 2 * offset)
+        _uniform_double(*runs(offset, out), *split_64(seed), *split_64(stream))
     return out
 
 
 def normal(
-    like: Array | None, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int
+    like: Array | None, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int | Grid
 ) -> Array:
     out = np.empty(count, dtype)
     if dtype == np.float32:
-        _normal_single(out, *split_64(seed), *split_64(stream), offset)
+        _normal_single(*runs(offset, out), *split_64(seed), *split_64(stream))
     else:
-        _normal_double(out, *split_64(seed), *split_64(stream), 2 * offset)
+        _normal_double(*runs(offset, out), *split_64(seed), *split_64(stream))
     return out
 
 
-def bernoulli(like: Array | None, count: int, threshold: int, seed: int, stream: int, offset: int) -> Array:
+def bernoulli(
+    like: Array | None, count: int, threshold: int, seed: int, stream: int, offset: int | Grid
+) -> Array:
     out = np.empty(count, np.bool_)
-    _bernoulli(out, *split_64(seed), *split_64(stream), offset, threshold)
+    _bernoulli(*runs(offset, out), *split_64(seed), *split_64(stream), threshold)
     return out
+
+
+def runs(place: int | Grid, array: Array) -> tuple[Array, Array]:
+    """Return an array as runs of consecutive elements, (runs, length), and where each starts."""
+    if isinstance(place, Grid):
+        return array.reshape(-1, place.length), place.starts()
+    return array.reshape(1, -1), np.array([place], np.int64)
 
 
 @device(exact=True)
@@ -77,98 +87,149 @@ def fill(words: Array, block: int, seed_low: int, seed_high: int, stream_low: in
         words[4 * b + 3] = c3
 
 
-# Each kernel below walks the output in parts that end where a buffer of words ends. The part and the
-# words that it uses are taken as slices, because an index with an offset hides from LLVM that it is
-# not negative, and the loop stays scalar.
+# Each kernel below walks the output run by run, in parts that end where a buffer of words ends. The part
+# and the words that it uses are taken as slices, because an index with an offset hides from LLVM that it
+# is not negative, and the loop stays scalar.
 
-_SIGNATURE = (int64, int64, int64, int64, int64)
-
-
-@fused(lambda word: (write(word, 1), *_SIGNATURE), exact=True)
-def _words(out: Array, seed_low: int, seed_high: int, stream_low: int, stream_high: int, start: int) -> None:
-    buffer = np.empty(CHUNK, np.uint32)
-    block, skip, done = start // 4, start % 4, 0
-    while done < out.size:
-        fill(buffer, block, seed_low, seed_high, stream_low, stream_high)
-        part, words = out[done : done + CHUNK - skip], buffer[skip:]
-        for j in range(part.size):
-            part[j] = words[j]
-        done, block, skip = done + part.size, block + CHUNK // 4, 0
+_SIGNATURE = (int64, int64, int64, int64)
 
 
-@fused(lambda real: (write(real, 1), *_SIGNATURE), exact=True)
-def _uniform_single(
-    out: Array, seed_low: int, seed_high: int, stream_low: int, stream_high: int, start: int
-) -> None:
-    buffer = np.empty(CHUNK, np.uint32)
-    block, skip, done = start // 4, start % 4, 0
-    while done < out.size:
-        fill(buffer, block, seed_low, seed_high, stream_low, stream_high)
-        part, words = out[done : done + CHUNK - skip], buffer[skip:]
-        for j in range(part.size):
-            part[j] = np.float32(np.int32(words[j] >> np.uint32(8))) * _UNIT_SINGLE
-        done, block, skip = done + part.size, block + CHUNK // 4, 0
-
-
-@fused(lambda real: (write(real, 1), *_SIGNATURE), exact=True)
-def _uniform_double(
-    out: Array, seed_low: int, seed_high: int, stream_low: int, stream_high: int, start: int
-) -> None:
-    buffer = np.empty(CHUNK, np.uint32)
-    block, skip, done = start // 4, start % 4, 0
-    while done < out.size:
-        fill(buffer, block, seed_low, seed_high, stream_low, stream_high)
-        part, words = out[done : done + (CHUNK - skip) // 2], buffer[skip:]
-        for j in range(part.size):
-            word = (np.uint64(words[2 * j]) << _HALF) | np.uint64(words[2 * j + 1])
-            part[j] = np.float64(np.int64(word >> np.uint64(11))) * _UNIT_DOUBLE
-        done, block, skip = done + part.size, block + CHUNK // 4, 0
-
-
-@fused(lambda real: (write(real, 1), *_SIGNATURE), exact=True)
-def _normal_single(
-    out: Array, seed_low: int, seed_high: int, stream_low: int, stream_high: int, start: int
-) -> None:
-    buffer = np.empty(CHUNK, np.uint32)
-    block, skip, done = start // 4, start % 4, 0
-    while done < out.size:
-        fill(buffer, block, seed_low, seed_high, stream_low, stream_high)
-        part, words = out[done : done + CHUNK - skip], buffer[skip:]
-        for j in range(part.size):
-            part[j] = normal_single(words[j])
-        done, block, skip = done + part.size, block + CHUNK // 4, 0
-
-
-@fused(lambda real: (write(real, 1), *_SIGNATURE), exact=True)
-def _normal_double(
-    out: Array, seed_low: int, seed_high: int, stream_low: int, stream_high: int, start: int
-) -> None:
-    buffer = np.empty(CHUNK, np.uint32)
-    block, skip, done = start // 4, start % 4, 0
-    while done < out.size:
-        fill(buffer, block, seed_low, seed_high, stream_low, stream_high)
-        part, words = out[done : done + (CHUNK - skip) // 2], buffer[skip:]
-        for j in range(part.size):
-            word = (np.uint64(words[2 * j]) << _HALF) | np.uint64(words[2 * j + 1])
-            part[j] = normal_double(word)
-        done, block, skip = done + part.size, block + CHUNK // 4, 0
-
-
-@fused(lambda flag: (write(boolean, 1), *_SIGNATURE, int64), exact=True)
-def _bernoulli(
+@fused(lambda word: (write(word, 2), read(int64, 1), *_SIGNATURE), exact=True)
+def _words(
     out: Array,
+    starts: Array,
     seed_low: int,
     seed_high: int,
     stream_low: int,
     stream_high: int,
-    start: int,
+) -> None:
+    buffer = np.empty(CHUNK, np.uint32)
+    length = out.shape[1]
+    for r in range(out.shape[0]):
+        row, start = out[r], starts[r]
+        block, skip, done = start // 4, start % 4, 0
+        while done < length:
+            used = buffer[: min(CHUNK, (skip + length - done + 3) // 4 * 4)]
+            fill(used, block, seed_low, seed_high, stream_low, stream_high)
+            part, words = row[done : done + CHUNK - skip], buffer[skip:]
+            for j in range(part.size):
+                part[j] = words[j]
+            done, block, skip = done + part.size, block + CHUNK // 4, 0
+
+
+@fused(lambda real: (write(real, 2), read(int64, 1), *_SIGNATURE), exact=True)
+def _uniform_single(
+    out: Array,
+    starts: Array,
+    seed_low: int,
+    seed_high: int,
+    stream_low: int,
+    stream_high: int,
+) -> None:
+    buffer = np.empty(CHUNK, np.uint32)
+    length = out.shape[1]
+    for r in range(out.shape[0]):
+        row, start = out[r], starts[r]
+        block, skip, done = start // 4, start % 4, 0
+        while done < length:
+            used = buffer[: min(CHUNK, (skip + length - done + 3) // 4 * 4)]
+            fill(used, block, seed_low, seed_high, stream_low, stream_high)
+            part, words = row[done : done + CHUNK - skip], buffer[skip:]
+            for j in range(part.size):
+                part[j] = np.float32(np.int32(words[j] >> np.uint32(8))) * _UNIT_SINGLE
+            done, block, skip = done + part.size, block + CHUNK // 4, 0
+
+
+@fused(lambda real: (write(real, 2), read(int64, 1), *_SIGNATURE), exact=True)
+def _uniform_double(
+    out: Array,
+    starts: Array,
+    seed_low: int,
+    seed_high: int,
+    stream_low: int,
+    stream_high: int,
+) -> None:
+    buffer = np.empty(CHUNK, np.uint32)
+    length = out.shape[1]
+    for r in range(out.shape[0]):
+        row, start = out[r], 2 * starts[r]
+        block, skip, done = start // 4, start % 4, 0
+        while done < length:
+            used = buffer[: min(CHUNK, (skip + 2 * (length - done) + 3) // 4 * 4)]
+            fill(used, block, seed_low, seed_high, stream_low, stream_high)
+            part, words = row[done : done + (CHUNK - skip) // 2], buffer[skip:]
+            for j in range(part.size):
+                word = (np.uint64(words[2 * j]) << _HALF) | np.uint64(words[2 * j + 1])
+                part[j] = np.float64(np.int64(word >> np.uint64(11))) * _UNIT_DOUBLE
+            done, block, skip = done + part.size, block + CHUNK // 4, 0
+
+
+@fused(lambda real: (write(real, 2), read(int64, 1), *_SIGNATURE), exact=True)
+def _normal_single(
+    out: Array,
+    starts: Array,
+    seed_low: int,
+    seed_high: int,
+    stream_low: int,
+    stream_high: int,
+) -> None:
+    buffer = np.empty(CHUNK, np.uint32)
+    length = out.shape[1]
+    for r in range(out.shape[0]):
+        row, start = out[r], starts[r]
+        block, skip, done = start // 4, start % 4, 0
+        while done < length:
+            used = buffer[: min(CHUNK, (skip + length - done + 3) // 4 * 4)]
+            fill(used, block, seed_low, seed_high, stream_low, stream_high)
+            part, words = row[done : done + CHUNK - skip], buffer[skip:]
+            for j in range(part.size):
+                part[j] = normal_single(words[j])
+            done, block, skip = done + part.size, block + CHUNK // 4, 0
+
+
+@fused(lambda real: (write(real, 2), read(int64, 1), *_SIGNATURE), exact=True)
+def _normal_double(
+    out: Array,
+    starts: Array,
+    seed_low: int,
+    seed_high: int,
+    stream_low: int,
+    stream_high: int,
+) -> None:
+    buffer = np.empty(CHUNK, np.uint32)
+    length = out.shape[1]
+    for r in range(out.shape[0]):
+        row, start = out[r], 2 * starts[r]
+        block, skip, done = start // 4, start % 4, 0
+        while done < length:
+            used = buffer[: min(CHUNK, (skip + 2 * (length - done) + 3) // 4 * 4)]
+            fill(used, block, seed_low, seed_high, stream_low, stream_high)
+            part, words = row[done : done + (CHUNK - skip) // 2], buffer[skip:]
+            for j in range(part.size):
+                word = (np.uint64(words[2 * j]) << _HALF) | np.uint64(words[2 * j + 1])
+                part[j] = normal_double(word)
+            done, block, skip = done + part.size, block + CHUNK // 4, 0
+
+
+@fused(lambda flag: (write(boolean, 2), read(int64, 1), *_SIGNATURE, int64), exact=True)
+def _bernoulli(
+    out: Array,
+    starts: Array,
+    seed_low: int,
+    seed_high: int,
+    stream_low: int,
+    stream_high: int,
     threshold: int,
 ) -> None:
     buffer = np.empty(CHUNK, np.uint32)
-    block, skip, done = start // 4, start % 4, 0
-    while done < out.size:
-        fill(buffer, block, seed_low, seed_high, stream_low, stream_high)
-        part, words = out[done : done + CHUNK - skip], buffer[skip:]
-        for j in range(part.size):
-            part[j] = np.int64(words[j]) < threshold
-        done, block, skip = done + part.size, block + CHUNK // 4, 0
+    length = out.shape[1]
+    for r in range(out.shape[0]):
+        row, start = out[r], starts[r]
+        block, skip, done = start // 4, start % 4, 0
+        while done < length:
+            used = buffer[: min(CHUNK, (skip + length - done + 3) // 4 * 4)]
+            fill(used, block, seed_low, seed_high, stream_low, stream_high)
+            part, words = row[done : done + CHUNK - skip], buffer[skip:]
+            for j in range(part.size):
+                part[j] = np.int64(words[j]) < threshold
+            done, block, skip = done + part.size, block + CHUNK // 4, 0
