@@ -92,7 +92,9 @@ def located(place: Place, offset: Sequence[int], whole: Sequence[int]) -> Positi
     >>> located(100, (1, 2), (4, 8))
     Positions(first=110, strides=(8, 1))
     """
-    first, strides = (place.first, place.strides) if isinstance(place, Positions) else (place, steps_of(whole))
+    first, strides = (
+        (place.first, place.strides) if isinstance(place, Positions) else (place, steps_of(whole))
+    )
     return Positions(first + sum(at * step for at, step in zip(offset, strides, strict=True)), strides)
 
 

@@ -74,6 +74,8 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
         if issubclass(function, Boundary):
             return cross(function, args[0], **params)
         for name, value in params.items():
+            if name in function.unseen:
+                continue
             kind = value.__class__
             if kind not in _PLAIN:
                 if kind is not tuple or not _INTS.issuperset(map(type, value)):

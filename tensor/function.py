@@ -99,6 +99,8 @@ class Function:
         they belong into one of the terms.
     monotone : int
         1 if larger inputs give larger results, -1 if smaller ones, 0 if neither holds.
+    unseen : frozenset of str
+        Parameters on which neither shapes nor layouts depend, and that differ from call to call, as a seed.
     localize : callable or None
         ``localize(params, inputs, outputs)`` gives the parameters for parts of the inputs and outputs, a
         `Part` each (see `signature`), where parameters tell of the whole.
@@ -144,6 +146,7 @@ class Function:
     linear: ClassVar[Literal["", "all", "each"] | tuple[int, ...]] = ""
     addends: ClassVar[tuple[int, ...]] = ()
     monotone: ClassVar[Literal[-1, 0, 1]] = 0
+    unseen: ClassVar[frozenset[str]] = frozenset()
     localize: ClassVar[Callable[..., dict[str, Any]] | None] = None
     decompose: ClassVar[Callable[..., Any] | None] = None
     recall: ClassVar[Callable[..., tuple[dict[str, Any], tuple[Any, ...]]] | None] = None

@@ -29,6 +29,7 @@ class Attention(Function):
 
     broadcasts = True
     precision = "narrow"
+    unseen = frozenset({"seed", "stream", "offset"})
 
     @staticmethod
     def signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
@@ -47,16 +48,12 @@ class Attention(Function):
         return 2 * math.prod(lead) * q[-2] * k[-2] * (q[-1] + v[-1])
 
     @staticmethod
-    def localize(
-        params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]
-    ) -> dict[str, Any]:
+    def localize(params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]) -> dict[str, Any]:
         """Say which bits the weights of a part take."""
         if params.get("p", 0.0) <= 0.0:
             return params
         out, keys = outputs[0], inputs[1]
-        weights = Part(
-            *[(*of_out[:-1], of_keys[-2]) for of_out, of_keys in zip(out, keys, strict=True)]
-        )
+        weights = Part(*[(*of_out[:-1], of_keys[-2]) for of_out, of_keys in zip(out, keys, strict=True)])
         return {**params, "offset": placed(params.get("offset", 0), weights)}
 
     @staticmethod

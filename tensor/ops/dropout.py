@@ -20,17 +20,16 @@ __all__ = ["Dropout", "Keep", "placed"]
 class Dropout(Function):
     """Zero each element with probability `p`, scale the others by ``1 / (1 - p)``.
 
-    Element ``i`` of the flat input takes random bit ``offset + i`` of ``(seed, stream)``. Of a part, `Positions`
-    say which bit each element takes, so that it gets the same mask as it would have inside the whole.
+    Element ``i`` of the flat input takes random bit ``offset + i`` of ``(seed, stream)``. Of a part,
+    `Positions` say which bit each element takes, so that it gets the same mask as within the whole.
     """
 
     signature = "*"
     linear = "all"
+    unseen = frozenset({"seed", "stream", "offset"})
 
     @staticmethod
-    def localize(
-        params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]
-    ) -> dict[str, Any]:
+    def localize(params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]) -> dict[str, Any]:
         """Say which bits a part takes."""
         return {**params, "offset": placed(params["offset"], outputs[0])}
 
@@ -58,11 +57,10 @@ class Keep(Function):
     """
 
     signature = "*"
+    unseen = frozenset({"seed", "stream", "offset"})
 
     @staticmethod
-    def localize(
-        params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]
-    ) -> dict[str, Any]:
+    def localize(params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]) -> dict[str, Any]:
         """Say which bits a part takes."""
         return {**params, "offset": placed(params["offset"], outputs[0], params["dims"])}
 

@@ -183,6 +183,7 @@ class _Call:
         if self._dropped is None:
             return (float(self._units), *sizes, np.uint64(0), np.uint64(0), 0, 0, 1.0)
         p, seed, stream, offset = self._dropped
+        assert isinstance(offset, int)
         words = np.uint64(seed % _WORDS), np.uint64(stream % _WORDS), offset
         threshold = bernoulli_threshold("attention", p)
         return (float(self._units), *sizes, *words, threshold, dropout_scale(p))

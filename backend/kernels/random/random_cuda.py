@@ -44,9 +44,7 @@ def normal(
     return _numbers("normal", like, count, dtype, seed, stream, offset)
 
 
-def bernoulli(
-    like: Array, count: int, threshold: int, seed: int, stream: int, offset: int | Grid
-) -> Array:
+def bernoulli(like: Array, count: int, threshold: int, seed: int, stream: int, offset: int | Grid) -> Array:
     if isinstance(offset, Grid):
         return NotImplemented
     out = empty(like, (count,), np.bool_)
@@ -56,7 +54,13 @@ def bernoulli(
 
 
 def _numbers(
-    name: str, like: Array, count: int, dtype: np.dtype[np.generic], seed: int, stream: int, offset: int | Grid
+    name: str,
+    like: Array,
+    count: int,
+    dtype: np.dtype[np.generic],
+    seed: int,
+    stream: int,
+    offset: int | Grid,
 ) -> Array:
     if isinstance(offset, Grid):
         return NotImplemented
