@@ -55,6 +55,8 @@ def counted_dims(op: str, dim: Dims, ndim: int) -> tuple[int, ...]:
     """
     if dim is None:
         return tuple(range(ndim))
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim % ndim,)
     given = tuple(dim) if isinstance(dim, Sequence) else (dim,)
     dims = tuple([counted_dim(op, d, ndim) for d in given])
     if len(set(dims)) != len(dims):

@@ -43,8 +43,9 @@ class Reduction(Arithmetic):
     @numpy_names
     def sum(self, dim: Dims = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the sum over `dim`; of integers and booleans it is int64."""
-        if dim is None and not keepdim and dtype is None:  # the door is faster without parameters
-            return reduce.Sum.apply(self)
+        if not keepdim and dtype is None:  # the door is faster with fewer parameters
+            dim = all_if_empty(dim)
+            return reduce.Sum.apply(self) if dim is None else reduce.Sum.apply(self, dim=dim)
         return reduce.Sum.apply(self, dim=all_if_empty(dim), keepdim=keepdim, dtype=dtype)
 
     @numpy_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,11 @@ class PlaceAlong(Function):
         ctx.save(index)
         # Not zeros_like, which writes the zeros that memory may have anyway.
         out = np.zeros((*g.shape[:dim], size, *g.shape[dim + 1 :]), g.dtype, like=g)
-        out[grid(index, dim)] = g
+        if dim == g.ndim - 1 and isinstance(out, np.ndarray):
+            starts = size * np.arange(math.prod(out.shape[:-1])).reshape(*out.shape[:-1], 1)
+            out.reshape(-1)[starts + index] = g  # a third of the time of an index per dim
+        else:
+            out[grid(index, dim)] = g
         return out
 
     @staticmethod

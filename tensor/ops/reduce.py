@@ -50,10 +50,10 @@ def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
     return tuple([1 if d in dims else n for d, n in enumerate(shape)])
 
 
-def reduced(kernel: Callable[[Array, tuple[int, ...]], Array], a: Array, dims: Dims, keepdim: bool) -> Any:
-    """Return what a kernel of ``kernels/total.py`` gives over `dims` (all of them, if None)."""
-    if type(dims) is not tuple:
-        dims = tuple(range(a.ndim))
+def reduced(
+    kernel: Callable[[Array, tuple[int, ...]], Array], a: Array, dims: tuple[int, ...], keepdim: bool
+) -> Any:
+    """Return what a kernel of ``kernels/total.py`` gives over `dims`."""
     result = kernel(a, dims)
     return np.reshape(result, kept_shape(a.shape, dims)) if keepdim else result
 
@@ -66,19 +66,15 @@ class Sum(Function):
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Array:
-        if dim is None:  # most sums are of everything
-            dims, ctx.kept = None, (1,) * a.ndim
-        else:
-            dims = counted_dims("sum", dim, a.ndim)
-            ctx.kept = kept_shape(a.shape, dims)
         ctx.shape = a.shape
+        ctx.dims = dims = counted_dims("sum", dim, a.ndim)
         if a.size >= LARGE and dtype is None:
             return reduced(sum_over, a, dims, keepdim)
         return np.sum(a, axis=dims, keepdims=keepdim, dtype=dtype or integer_total(a.dtype))
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (np.broadcast_to(np.reshape(g, ctx.kept), ctx.shape),)
+        return (np.broadcast_to(np.reshape(g, kept_shape(ctx.shape, ctx.dims)), ctx.shape),)
 
 
 class NanSum(Function):
@@ -109,12 +105,8 @@ class Mean(Function):
     @staticmethod
     def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
         ctx.shape = a.shape
-        if dim is None:  # most means are of everything
-            dims, ctx.kept, ctx.count = None, (1,) * a.ndim, a.size
-        else:
-            dims = counted_dims("mean", dim, a.ndim)
-            ctx.kept = kept_shape(a.shape, dims)
-            ctx.count = math.prod([a.shape[d] for d in dims])
+        ctx.dims = dims = counted_dims("mean", dim, a.ndim)
+        ctx.count = a.size if dim is None else math.prod([a.shape[d] for d in dims])
         total = (
             reduced(sum_over, a, dims, keepdim) if a.size >= LARGE else np.sum(a, axis=dims, keepdims=keepdim)
         )
@@ -122,7 +114,7 @@ class Mean(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        scaled = np.reshape(g, ctx.kept) * (1.0 / max(ctx.count, 1))
+        scaled = np.reshape(g, kept_shape(ctx.shape, ctx.dims)) * (1.0 / max(ctx.count, 1))
         return (np.broadcast_to(scaled, ctx.shape),)
 
 

@@ -90,6 +90,10 @@ def product_over(x: Array, dims: Dims) -> Array:
     # In float64 lanes might overflow where one factor after the other would not.
     if x.dtype != np.float32:
         return np.asarray(np.prod(x, axis=dims))
+    if dims == (x.ndim - 1,) and x.size and x.flags.c_contiguous and x.flags.aligned:
+        out = np.empty(x.shape[:-1], x.dtype)
+        _products(x.reshape(-1, x.shape[-1]), out.reshape(-1))
+        return out
     return over_runs(x, dims, _multiplied, _multiplied)
 
 
