@@ -9,8 +9,10 @@ import numpy as np
 from shardwise.dtensor.boundary import FromLocal, cross
 from shardwise.dtensor.dtensor import DTensor
 from shardwise.dtensor.layout import Layout, Placements
+from shardwise.dtensor.parameter import ShardedParameter
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.mesh import DeviceMesh
+from shardwise.nn import Parameter
 from shardwise.tensor.tensor import Tensor
 
 __all__ = ["distribute_tensor", "from_local"]
@@ -27,7 +29,8 @@ def distribute_tensor(
     data = tensor.data if isinstance(tensor, Tensor) else np.asarray(tensor)
     key: Any = (*whole.box(device_mesh.get_coordinate() or ()).slices, ...)
     local = data[key]
-    out = DTensor(ShardedArray(local.copy(), whole))
+    kind = ShardedParameter if isinstance(tensor, Parameter) else DTensor
+    out = kind(ShardedArray(local.copy(), whole))
     out.requires_grad = getattr(tensor, "requires_grad", False)
     return out
 

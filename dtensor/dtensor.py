@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class DTensor(Tensor):
 
     data: Any
     grad: Any
+    parameter_class: ClassVar[Any] = None  # `parameter.ShardedParameter`, which stands on this
     keep_grad: bool = False
     """Whether ``grad`` stays in whatever layout it comes in, until somebody asks."""
 

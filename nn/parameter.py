@@ -17,10 +17,20 @@ class Parameter(Tensor):
     data : Tensor or Array
         The values; the memory is shared, not copied.
     requires_grad : bool
+
+    Notes
+    -----
+    Of a tensor whose class has a `parameter_class`, as sharded ones have, the parameter is one of those.
     """
 
+    def __new__(cls, data: Any = None, *args: Any, **kwargs: Any) -> Parameter:
+        """Return an object of the class that the tensor names, if it names one."""
+        kind: Any = getattr(type(data), "parameter_class", None) if cls is Parameter else None
+        made: Parameter = object.__new__(kind or cls)
+        return made
+
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        super().__init__(as_tensor(data).data, requires_grad)
+        super().__init__(data.data if isinstance(data, Tensor) else as_tensor(data).data, requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter({super().__repr__()})"
@@ -38,5 +48,5 @@ class Buffer(Tensor):
     """
 
     def __init__(self, data: Any, persistent: bool = True) -> None:
-        super().__init__(as_tensor(data).data)
+        super().__init__(data.data if isinstance(data, Tensor) else as_tensor(data).data)
         self.persistent = persistent

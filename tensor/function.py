@@ -200,10 +200,15 @@ class Function:
 
 
 def _most_derived(args: tuple[Any, ...]) -> Any:
-    """Return the most derived tensor class among the inputs, None if there is none."""
+    """Return the tensor class with the most derived door among the inputs, None if there is none."""
     kind: Any = None
     for arg in args:
         candidate = type(arg)
-        if hasattr(candidate, "__apply__") and (kind is None or issubclass(candidate, kind)):
+        if hasattr(candidate, "__apply__") and (kind is None or issubclass(_door(candidate), _door(kind))):
             kind = candidate
     return kind
+
+
+def _door(kind: Any) -> Any:
+    """Return the class that defines how ops run on a tensor class."""
+    return next((base for base in kind.__mro__ if "__apply__" in base.__dict__), kind)

@@ -1,0 +1,20 @@
+"""Parameters of modules that lie over the ranks of a mesh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardwise.dtensor.dtensor import DTensor
+from shardwise.nn import Parameter
+
+__all__ = ["ShardedParameter"]
+
+
+class ShardedParameter(Parameter, DTensor):
+    """A `Parameter` that is a DTensor: what ``Parameter(x)`` gives of a DTensor ``x``."""
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        DTensor.__init__(self, data.data if isinstance(data, DTensor) else data, requires_grad)
+
+
+DTensor.parameter_class = ShardedParameter
