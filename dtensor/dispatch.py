@@ -14,6 +14,8 @@ from shardwise.dtensor.gradient import spread
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
 from shardwise.dtensor.policy import replicates_tensors
+from shardwise.dtensor.rule.case import Case, Play
+from shardwise.dtensor.rule.strategies import RULES
 from shardwise.dtensor.rule.table import COMPOSITIONS
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.dtensor.strategy import Strategy, make_strategy
@@ -25,10 +27,10 @@ from shardwise.tensor.signature import Part
 from shardwise.tensor.tape import Node, annotate, record, record_many
 from shardwise.tensor.tensor import Tensor
 
-__all__ = ["dispatch"]
+__all__ = ["dispatch", "perform"]
 
 _MOST = 8192  # strategies that are remembered
-_remembered: dict[Any, Strategy | None] = {}
+_remembered: dict[Any, Strategy | Play | None] = {}
 _UNKNOWN: Any = object()  # what is said of an op that was not met yet
 _INTS = frozenset({int})
 _PLAIN = frozenset({int, str, bool, float, type(None)})
@@ -96,18 +98,33 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
             if len(_remembered) >= _MOST:
                 _remembered.clear()
             strategy = _remembered[known] = _found(function, args, params, tracked)
+    if type(strategy) is Strategy:
+        return _run(strategy, args, locals_, params, tracked, mode)
     if strategy is None:
         composition: Any = COMPOSITIONS.get(function, function.decompose)
         return composition(*args, **params)
-    assert isinstance(strategy, Strategy)
+    play: Any = strategy
+    return play(perform, args, params)
+
+
+def perform(strategy: Strategy, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    """Run an op as a strategy says, on DTensors and numbers."""
+    mode = current_mode()
+    tracked = mode.grad and any(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
+    locals_ = [getattr(arg.data, "local", None) if isinstance(arg, Tensor) else arg for arg in args]
     return _run(strategy, args, locals_, params, tracked, mode)
 
 
 def _found(
     function: type[Function], args: tuple[Any, ...], params: dict[str, Any], tracked: bool
-) -> Strategy | None:
-    """Return the strategy of an op; None where it is better made of others."""
+) -> Strategy | Play | None:
+    """Return the strategy of an op, or what plays it; None where it is better made of others."""
     layouts = [getattr(arg.data, "layout", None) if isinstance(arg, Tensor) else None for arg in args]
+    rule = RULES.get(function)
+    if rule is not None:
+        told = rule(Case(function, args, layouts, params, tracked))
+        if told is not None:
+            return told
     strategy = make_strategy(function, args, layouts, params, tracked)
     if (function in COMPOSITIONS or function.decompose is not None) and _gathers(strategy, layouts):
         return None

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Partial, PartialOp, Placement, Replicate, Shard
+from shardwise.dtensor.rule.table import TERMS
 from shardwise.tensor.function import Function
 from shardwise.tensor.signature import Terms
 
@@ -120,11 +121,26 @@ def _options(
             if dim.name not in seen and dim.name != "1":
                 seen.add(dim.name)
                 yield from _cut(function, terms, dim.name, tracked)
+            if dim.whole and function not in TERMS:
+                yield from _instead(function, terms, layout, axis, i, tracked)
         elif isinstance(placement, Partial):
             partial.append((i, placement.reduce_op))
     for i, op in partial:
         yield from _passed(function, layouts, given, i, op, tracked)
     yield Option()
+
+
+def _instead(
+    function: type[Function], terms: Terms, layout: Layout, axis: int, i: int, tracked: bool
+) -> Iterator[Option]:
+    """Yield the options that cut another dim of an input than the one that must be whole.
+
+    That moves each element once, where replicas would move it to all.
+    """
+    for d, dim in enumerate(terms.inputs[i]):
+        wide = not layout.order[d] and layout.shape[d] >= layout.mesh.shape[axis]
+        if wide and not dim.whole and dim.name != "1":
+            yield from _cut(function, terms, dim.name, tracked)
 
 
 def _cut(function: type[Function], terms: Terms, letter: str, tracked: bool) -> Iterator[Option]:

@@ -32,8 +32,7 @@ def _forward_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str
     bias = len(shapes) > 2
     if params.get("groups", 1) > 1:
         return f"n[c]{places},[k][d]{taps}{',[k]' if bias else ''}->n[k]{outs}"
-    summed = "[c]" if bias else "c"  # a bias must not be added to each part of a sum
-    return f"n{summed}{places},k{summed}{taps}{',k' if bias else ''}->nk{outs}"
+    return f"nc{places},kc{taps}{',k' if bias else ''}->nk{outs}"
 
 
 def _transposed_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
@@ -41,8 +40,7 @@ def _transposed_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> 
     bias = len(shapes) > 2
     if params.get("groups", 1) > 1:
         return f"n[k]{outs},[k][d]{taps}{',[c]' if bias else ''}->n[c]{places}"
-    summed = "[k]" if bias else "k"
-    return f"n{summed}{outs},{summed}c{taps}{',c' if bias else ''}->nc{places}"
+    return f"nk{outs},kc{taps}{',c' if bias else ''}->nc{places}"
 
 
 def _weight_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
@@ -56,6 +54,9 @@ class Convolution(Function):
     """Correlate `x` (n, c, ...) with `weight` (k, c / groups, ...), and add `bias` (k,)."""
 
     signature = _forward_signature
+    linear = "each"
+    reduces = "sum"
+    addends = (2,)
     precision = "narrow"
 
     @staticmethod
@@ -93,6 +94,9 @@ class ConvolutionTransposed(Function):
     """
 
     signature = _transposed_signature
+    linear = "each"
+    reduces = "sum"
+    addends = (2,)
     precision = "narrow"
 
     @staticmethod
@@ -126,6 +130,8 @@ class ConvolutionWeight(Function):
     """The gradient of a convolution with respect to its weight, from `x` (n, c, ...) and `g` (n, k, ...)."""
 
     signature = _weight_signature
+    linear = "each"
+    reduces = "sum"
     precision = "narrow"
 
     @staticmethod

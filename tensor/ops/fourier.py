@@ -64,6 +64,7 @@ class Fourier(Function):
 
     signature = _signature
     precision = "wide"
+    linear = "all"
     flops = staticmethod(_flops)
 
     @staticmethod
@@ -90,6 +91,7 @@ class RealFourier(Function):
 
     signature = _signature
     precision = "wide"
+    linear = "all"
     flops = staticmethod(_flops)
 
     @staticmethod
@@ -112,6 +114,7 @@ class InverseRealFourier(Function):
 
     signature = _signature
     precision = "wide"
+    linear = "all"
     flops = staticmethod(_flops)
 
     @staticmethod

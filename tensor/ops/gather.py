@@ -17,6 +17,7 @@ from shardwise.backend.kernels.place.gather import gather_along, scatter_along
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.bound import check_index
 from shardwise.tensor.ops.letter import LETTERS, term
+from shardwise.tensor.signature import Part
 
 __all__ = ["Gather", "GatherLast", "Scatter", "ScatterAdd", "Ungather", "grid"]
 
@@ -36,12 +37,17 @@ def grid(index: Array, dim: int) -> tuple[Array, ...]:
 
 
 def _terms(shape: Shape, index: Shape, dim: int) -> tuple[str, str]:
-    """Give the terms of an array and an index: dims of the same length are the same."""
-    ndim = len(shape)
-    other = {d for d in range(ndim) if d == dim % ndim or shape[d] != index[d]}
+    """Give the terms of an array and an index: dims of the same length are the same.
+
+    Along `dim` the index may be cut: each of its elements names a place by itself.
+    """
+    ndim, dim = len(shape), dim % len(shape)
+    other = {d for d in range(ndim) if d == dim or shape[d] != index[d]}
+    places = term(ndim, {d: LETTERS[ndim + d] for d in other})
+    named = LETTERS[ndim + dim]
     return (
         term(ndim, {d: LETTERS[d] for d in other}),
-        term(ndim, {d: LETTERS[ndim + d] for d in other}),
+        places.replace(f"[{named}]", named),
     )
 
 
@@ -55,6 +61,7 @@ class Gather(Function):
 
     signature = _gather_signature
     exact = True
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int, negative: bool = False) -> Array:
@@ -69,6 +76,12 @@ class Gather(Function):
         return Ungather.apply(g, index, shape=ctx.shape, dim=ctx.dim), None
 
 
+def _part_shape(
+    params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+) -> dict[str, Any]:
+    return {**params, "shape": outputs[0].shape}
+
+
 def _ungather_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
     array, index = _terms(params["shape"], shapes[1], params["dim"])
     return f"{index},{index}->{array}"
@@ -79,6 +92,9 @@ class Ungather(Function):
 
     signature = _ungather_signature
     exact = True  # sums are made in float32
+    linear = (0,)
+    reduces = "sum"
+    localize = staticmethod(_part_shape)
 
     @staticmethod
     def forward(ctx: Context, g: Array, index: Array, shape: Shape, dim: int) -> Array:
@@ -139,6 +155,9 @@ class ScatterAdd(Function):
     """The first input, to which each element of `source` is added where the index names it along `dim`."""
 
     signature = _scatter_signature
+    linear = (0, 2)
+    reduces = "sum"
+    addends = (0,)
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, source: Array, dim: int) -> Array:
@@ -161,6 +180,7 @@ class Scatter(Function):
 
     signature = _scatter_signature
     exact = True
+    linear = (0, 2)
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, source: Array, dim: int) -> Array:
@@ -178,11 +198,18 @@ class Scatter(Function):
         return da, None, GatherLast.apply(g, index, dim=ctx.dim) if ctx.need[2] else None
 
 
+def _last_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+    """Which is the last is told by the whole index."""
+    named = LETTERS[len(shapes[0]) + params["dim"] % len(shapes[0])]
+    return _gather_signature(shapes, params).replace(named, f"[{named}]")
+
+
 class GatherLast(Function):
     """The elements that the index names along `dim`, but zeros for all except the last of the same."""
 
-    signature = _gather_signature
+    signature = _last_signature
     exact = True
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int) -> Array:

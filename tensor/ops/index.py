@@ -12,6 +12,8 @@ from shardwise.backend.kernels.place.embedding import embedding_backward
 from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.key import index_terms, kept_index, last_writes, never_repeats
+from shardwise.tensor.ops.part_key import part_index
+from shardwise.tensor.signature import Part
 
 __all__ = ["Embedding", "Index", "IndexPut", "Pick", "Slice", "Unindex"]
 
@@ -26,6 +28,7 @@ class Index(Function):
 
     signature = _index_signature
     exact = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Any) -> Array:
@@ -38,11 +41,19 @@ class Index(Function):
         return (Unindex.apply(g, shape=ctx.shape, index=ctx.index),)
 
 
+def _part_index(
+    params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+) -> dict[str, Any]:
+    return {**params, "index": part_index(params["index"], inputs[0], outputs[0])}
+
+
 class Slice(Function):
     """``a[index]`` with integers, slices, None and Ellipsis only: a view."""
 
     signature = _index_signature
     view = True
+    linear = "all"
+    localize = staticmethod(_part_index)
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Any) -> Array:
@@ -61,11 +72,20 @@ def _unindex_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str
     return f"{''.join(after)}->{before}"
 
 
+def _part_places(
+    params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+) -> dict[str, Any]:
+    index = part_index(params["index"], outputs[0], inputs[0])
+    return {**params, "index": index, "shape": outputs[0].shape}
+
+
 class Unindex(Function):
     """Zeros of `shape` to which the input is added at `index`."""
 
     signature = _unindex_signature
     exact = True  # sums are made in float32
+    linear = "all"
+    localize = staticmethod(_part_places)
 
     @staticmethod
     def forward(ctx: Context, g: Array, shape: Shape, index: Any) -> Array:
@@ -141,6 +161,7 @@ class Embedding(Function):
 
     signature = "[v]d,...->...d"
     exact = True
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, weight: Array, index: Array) -> Array:

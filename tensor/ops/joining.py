@@ -25,6 +25,7 @@ class Cat(Function):
 
     signature = _cat_signature
     exact = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, *arrays: Array, dim: int = 0) -> Array:
@@ -56,6 +57,7 @@ class Stack(Function):
 
     signature = _stack_signature
     exact = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, *arrays: Array, dim: int = 0) -> Array:

@@ -12,7 +12,16 @@ from shardwise.backend.array import Array, Shape
 from shardwise.backend.errors import DTypeError
 from shardwise.tensor.ops.letter import LETTERS
 
-__all__ = ["index_terms", "is_basic", "kept_index", "last_writes", "never_repeats", "plain_index"]
+__all__ = [
+    "index_terms",
+    "is_basic",
+    "kept_index",
+    "last_writes",
+    "never_repeats",
+    "plain_index",
+    "spelled_index",
+    "taken_dims",
+]
 
 
 def plain_index(index: Any) -> Any:
@@ -78,19 +87,19 @@ def kept_index(index: Any) -> Any:
     return index.copy() if hasattr(index, "dtype") else index
 
 
-def _expanded(index: Any, ndim: int) -> list[Any]:
+def spelled_index(index: Any, ndim: int) -> list[Any]:
     """Return the parts with the ellipsis, or the end where there is none, spelled out as whole dims.
 
     An ellipsis of no dims stays: it too sets arrays apart.
     """
     parts = list(index) if isinstance(index, tuple) else [index]
-    missing = ndim - sum(_taken(part) for part in parts)
+    missing = ndim - sum(taken_dims(part) for part in parts)
     at = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
     whole: list[Any] = [slice(None)] * missing
     return [*parts[:at], *(whole or parts[at : at + 1]), *parts[at + 1 :]]
 
 
-def _taken(part: Any) -> int:
+def taken_dims(part: Any) -> int:
     """How many dims a part of an index takes up."""
     if part is None or isinstance(part, (bool, EllipsisType)):
         return 0
@@ -113,8 +122,8 @@ def index_terms(shape: Shape, index: Any) -> tuple[str, list[str]]:
     chosen = 0  # dims that the arrays share
     places: list[int] = []
     insert_at = dim = 0
-    for place, part in enumerate(_expanded(index, len(shape))):
-        taken = _taken(part)
+    for place, part in enumerate(spelled_index(index, len(shape))):
+        taken = taken_dims(part)
         letters = LETTERS[dim : dim + taken]
         dim += taken
         if isinstance(part, slice) and part == slice(None):
@@ -154,12 +163,12 @@ def last_writes(shape: Shape, index: Any, like: Array) -> Array:
     boolean array
         Broadcasts to the shape of ``x[index]``.
     """
-    parts = _expanded(index, len(shape))
+    parts = spelled_index(index, len(shape))
     sizes: list[int] = []
     key: list[Any] = []
     dim = 0
     for part in parts:
-        taken = _taken(part)
+        taken = taken_dims(part)
         whole = isinstance(part, slice)  # all that lies along it is written alike: one place stands for them
         sizes += [1] * taken if whole else shape[dim : dim + taken]
         key.append(slice(None) if whole else part)

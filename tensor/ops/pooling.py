@@ -43,6 +43,7 @@ class AveragePool(Function):
     """The sum of each window of (n, c, ...), divided by the product of its counts."""
 
     signature = _signature
+    linear = "all"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:
@@ -64,6 +65,7 @@ class AverageSpread(Function):
     """The adjoint of `AveragePool`: each element, divided by its counts, added to all of its window."""
 
     signature = _signature
+    linear = "all"
 
     @staticmethod
     def flops(shapes: tuple[Shape, ...], params: dict[str, Any]) -> int:
@@ -112,6 +114,7 @@ class MaxUnpool(Function):
 
     signature = _unpool_signature
     exact = True  # sums are made in float32
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, g: Array, places: Array, size: Shape) -> Array:

@@ -24,6 +24,7 @@ class Flip(Function):
 
     signature = _along_signature
     exact = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dims: tuple[int, ...]) -> Array:
@@ -40,6 +41,7 @@ class Roll(Function):
 
     signature = _along_signature
     exact = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
@@ -66,6 +68,7 @@ class Tile(Function):
     """The whole array several times along each dim; `repeats` has a count for each dim at least."""
 
     signature = _tile_signature
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, repeats: tuple[int, ...]) -> Array:
@@ -90,6 +93,7 @@ class Repeat(Function):
     """Each slice along `dim` several times in a row."""
 
     signature = _repeat_signature
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, repeats: int, dim: int) -> Array:

@@ -14,16 +14,17 @@ __all__ = ["Bincount", "Distinct", "IsIn", "Nonzero", "SearchSorted"]
 
 
 def _search_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
-    """Give ``"[s],ab->ab"`` for one sorted row, ``"a[s],ab->ab"`` for as many as rows of values."""
+    """Give ``"s,ab->ab"`` for one sorted row, ``"as,ab->ab"`` for as many as rows of values."""
     rows, values = len(shapes[0]) - 1, len(shapes[1])
     letters = LETTERS[:values]
-    return f"{letters[:rows]}[{LETTERS[values]}],{letters}->{letters}"
+    return f"{letters[:rows]}{LETTERS[values]},{letters}->{letters}"
 
 
 class SearchSorted(Function):
     """Where values would go into sorted rows, before those that are equal or, if `right`, behind them."""
 
     signature = _search_signature
+    reduces = "sum"  # a place is the number of elements before it
 
     @staticmethod
     def forward(ctx: Context, ordered: Array, values: Array, right: bool = False) -> Array:

@@ -29,6 +29,7 @@ class Slide(Function):
 
     signature = _slide_signature
     view = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int, size: int, step: int) -> Array:
@@ -57,6 +58,7 @@ class Unslide(Function):
     """Zeros of `length` along `dim`, to which each window is added in its place."""
 
     signature = _unslide_signature
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, dim: int, size: int, step: int, length: int) -> Array:

@@ -33,6 +33,7 @@ class IndexSelect(Function):
 
     signature = _select_signature
     exact = True
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int, negative: bool = False) -> Array:
@@ -60,6 +61,8 @@ class Unselect(Function):
 
     signature = _unselect_signature
     exact = True  # sums are made in float32
+    linear = (0,)
+    reduces = "sum"
 
     @staticmethod
     def forward(ctx: Context, g: Array, index: Array, size: int, dim: int) -> Array:
@@ -88,6 +91,7 @@ class IndexCopy(Function):
 
     signature = _copy_signature
     exact = True
+    linear = (0, 2)
     broadcasts = True
 
     @staticmethod
@@ -115,6 +119,7 @@ class SelectLast(Function):
 
     signature = _select_signature
     exact = True
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, a: Array, index: Array, dim: int) -> Array:

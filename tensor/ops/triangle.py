@@ -14,11 +14,21 @@ from shardwise.tensor.signature import Part
 __all__ = ["Diagonal", "Tril", "Triu", "Undiagonal", "diagonal_length"]
 
 
+def _part_diagonal(
+    params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+) -> dict[str, Any]:
+    """Count the diagonal from the corner of a part."""
+    rows, columns = outputs[0].offset[-2:]
+    return {**params, "k": params.get("k", 0) + rows - columns}
+
+
 class Tril(Function):
     """The lower triangle of the last two dims; zeros above diagonal `k`."""
 
-    signature = "...[m][n]->...[m][n]"
+    signature = "...mn->...mn"
     exact = True
+    linear = "all"
+    localize = staticmethod(_part_diagonal)
 
     @staticmethod
     def forward(ctx: Context, a: Array, k: int = 0) -> Array:
@@ -33,8 +43,10 @@ class Tril(Function):
 class Triu(Function):
     """The upper triangle of the last two dims; zeros below diagonal `k`."""
 
-    signature = "...[m][n]->...[m][n]"
+    signature = "...mn->...mn"
     exact = True
+    linear = "all"
+    localize = staticmethod(_part_diagonal)
 
     @staticmethod
     def forward(ctx: Context, a: Array, k: int = 0) -> Array:
@@ -66,6 +78,7 @@ class Diagonal(Function):
 
     signature = _diagonal_signature
     view = True
+    linear = "all"
 
     @staticmethod
     def forward(ctx: Context, a: Array, offset: int, dim1: int, dim2: int) -> Array:

@@ -29,6 +29,7 @@ class Unfold(Function):
 
     signature = _unfold_signature
     exact = True
+    linear = "all"
 
     @staticmethod
     def forward(
@@ -51,6 +52,7 @@ class Fold(Function):
     """From (n, c * elements of `kernel`, windows) to (n, c, *size), adding up where windows overlap."""
 
     signature = _fold_signature
+    linear = "all"
 
     @staticmethod
     def forward(
