@@ -23,7 +23,6 @@ from shardwise.tensor.diagnosis import check_finite
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.mode import Mode, current_mode
 from shardwise.tensor.narrow import forward_wide
-from shardwise.tensor.signature import Part
 from shardwise.tensor.tape import Node, annotate, record, record_many
 from shardwise.tensor.tensor import Tensor
 
@@ -161,7 +160,7 @@ def _run(
         locals_[i] = moved(args[i].data, layout).local
     given = params
     if strategy.localized:
-        given = _localized(strategy, params)
+        given = strategy.parameters(params, strategy.mesh.get_coordinate() or ())
     ctx: Context
     if tracked:
         ctx = _new(Node)
@@ -179,6 +178,8 @@ def _run(
     else:
         result = function.forward(ctx, *locals_, **given)
     layouts = strategy.outputs
+    if isinstance(result, np.generic) or (type(result) is tuple and ctx.saved):
+        result = _arrays(ctx, result)
     if type(result) is tuple or layouts is None:
         outs = _wrapped(strategy, result if type(result) is tuple else (result,))
     else:
@@ -192,6 +193,17 @@ def _run(
             if each.base is base or type(each) is not np.ndarray or np.may_share_memory(each, base):
                 out.look_at(args[0])
     return outs if strategy.many and type(result) is tuple else outs[0]
+
+
+def _arrays(ctx: Context, result: Any) -> Any:
+    """Undo NumPy's habit of giving scalars for results without dims, in what was saved as well."""
+    if type(result) is tuple:
+        return tuple([_arrays(ctx, each) for each in result])
+    if not isinstance(result, np.generic):
+        return result
+    array = np.asarray(result)
+    ctx.saved = tuple([array if saved is result else saved for saved in ctx.saved])
+    return array
 
 
 def _sharded(array: Any, layout: Layout) -> Any:
@@ -296,25 +308,6 @@ def _looks_at(arg: Any, local: Any) -> bool:
     """Tell whether `local` lies in the memory of a tensor: not where it is a copy, laid out otherwise."""
     mine = arg.data.local
     return local is mine or (isinstance(local, np.ndarray) and np.may_share_memory(local, mine))
-
-
-def _localized(strategy: Strategy, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of an op for this rank's parts."""
-    mesh = next(layout.mesh for layout in strategy.inputs if layout is not None)
-    here = mesh.get_coordinate() or ()
-    known = strategy.told.get(here)
-    if known is not None:
-        return known
-    localize: Any = strategy.function.localize
-
-    def part(layout: Layout | None) -> Part | None:
-        return None if layout is None else Part(*layout.box(here), layout.shape)
-
-    found: dict[str, Any] = localize(
-        params, tuple(map(part, strategy.inputs)), tuple(map(part, strategy.outputs or ()))
-    )
-    strategy.told[here] = found
-    return found
 
 
 def _admitted(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend.errors import AutogradError
 from shardwise.backend.kernels.pointwise.casting import cast
 from shardwise.backend.shape import ShapeArray
+from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
+from shardwise.dtensor.policy import implicit_replication
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.dtensor.strategy import Strategy
 from shardwise.tensor.broadcasting import unbroadcast
@@ -33,7 +36,8 @@ class Spread(Function):
     def backward(ctx: Context, *grads: Any) -> Gradients:
         strategy: Strategy = ctx._strategy
         if not isinstance(grads[0], ShardedArray):  # under create_graph: the formula itself, on DTensors
-            return strategy.function.backward(ctx, *grads)
+            with implicit_replication():  # of the constants in formulas
+                return strategy.function.backward(ctx, *grads)
         cotangents = strategy.cotangents or ctx._cotangents
         locals_ = [
             grad.local if grad.layout is wanted else moved(grad, wanted).local
@@ -67,6 +71,8 @@ class Spread(Function):
         saved : tuple of DTensor or None
         """
         strategy: Strategy = node._strategy
+        if all(layout is None or layout.is_replicated for layout in strategy.inputs):
+            return _whole(node, saved, wrap)
         given = getattr(node, "_given", strategy.inputs)
         wholes: list[Any] = [
             arg if layout is None else ShapeArray(layout.shape, layout.dtype)
@@ -77,16 +83,58 @@ class Spread(Function):
         results = result if type(result) is tuple else (result,)
         held = dict(zip(node._origins, saved, strict=True))
         tensors: list[Any] = []
-        for each in ctx.saved:
+        for i, each in enumerate(ctx.saved):
             origin = _origin(each, wholes, results)
-            part = held.get(origin) if origin is not None else None
-            if each is None or part is None:
-                tensors.append(each if origin is None and not hasattr(each, "dtype") else None)
+            if not hasattr(each, "dtype") or origin is None:  # a number, nothing, or a statistic
+                tensors.append(None if hasattr(each, "dtype") else each)
                 continue
-            assert origin is not None
-            layout: Any = strategy.inputs[origin] if origin >= 0 else (strategy.outputs or ())[-1 - origin]
-            tensors.append(_placed(node, origin, ShardedArray(part, layout), wrap))
+            # One array that was given twice was found under its first place.
+            part = saved[i] if len(saved) == len(ctx.saved) else held.get(origin)
+            layouts = strategy.inputs if origin >= 0 else strategy.outputs or node._cotangents
+            layout: Any = layouts[origin if origin >= 0 else -1 - origin]
+            tensors.append(None if part is None else _placed(node, origin, ShardedArray(part, layout), wrap))
+        for name, value in ctx.__dict__.items():
+            if isinstance(value, ShapeArray):
+                ctx.__dict__[name] = _recovered(node, name, value)
         return {**ctx.__dict__, "_strategy": strategy}, tuple(tensors)
+
+
+def _whole(
+    node: Node, saved: tuple[Any, ...], wrap: Callable[[Any], Any]
+) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """Do what `Spread.recall` does for an op that ran on replicas, whose context tells of the whole."""
+    strategy: Strategy = node._strategy
+    outputs = strategy.outputs or node._cotangents
+    tensors: list[Any] = []
+    for part, origin in zip(saved, node._origins, strict=True):
+        if part is None or origin is None or not hasattr(part, "dtype"):
+            tensors.append(None if hasattr(part, "dtype") else part)
+            continue
+        layout: Any = strategy.inputs[origin] if origin >= 0 else outputs[-1 - origin]
+        tensors.append(_placed(node, origin, ShardedArray(part, layout), wrap))
+    return {}, tuple(tensors)
+
+
+def _recovered(node: Node, name: str, whole: ShapeArray) -> ShardedArray:
+    """Return an array that an op left on its context as one of the layouts that it ran with.
+
+    Raises
+    ------
+    AutogradError
+        Its shape is that of no input or output.
+    """
+    strategy: Strategy = node._strategy
+    part = getattr(node, name)
+    for layout in (*strategy.inputs, *(strategy.outputs or ())):
+        if layout is not None and layout.shape == whole.shape and not layout.partial:
+            return ShardedArray(part, layout.with_dtype(part.dtype))
+    if part.shape == whole.shape and strategy.outputs is not None:
+        mesh = strategy.outputs[0].mesh
+        return ShardedArray(part, Layout(mesh, ("R",) * mesh.ndim, part.shape, part.dtype))
+    raise AutogradError(
+        f"create_graph through {node} on parts: it keeps ctx.{name} of shape {whole.shape}, which lies like "
+        "none of its inputs or outputs; let it ctx.save() that, or compute it again in backward"
+    )
 
 
 def _origin(array: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> int | None:

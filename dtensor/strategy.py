@@ -13,10 +13,11 @@ from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.option import Option, choose
 from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard
 from shardwise.dtensor.rule.table import TERMS
+from shardwise.mesh import DeviceMesh
 from shardwise.tensor.diagnosis import explained
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.narrow import forward_wide
-from shardwise.tensor.signature import Terms, terms_of
+from shardwise.tensor.signature import Part, Terms, terms_of
 
 __all__ = ["Strategy", "inferred", "make_strategy"]
 
@@ -78,6 +79,29 @@ class Strategy:
         put(self, "numbers", len(held) < len(self.inputs))
         put(self, "no_need", (False,) * len(self.inputs))
 
+    @property
+    def mesh(self) -> DeviceMesh:
+        """The mesh of its tensors."""
+        return next(layout.mesh for layout in self.inputs if layout is not None)
+
+    def parameters(self, params: dict[str, Any], here: tuple[int, ...]) -> dict[str, Any]:
+        """Return the parameters of the op for the parts at a coordinate."""
+        if not self.localized:
+            return params
+        known = self.told.get(here)
+        if known is not None:
+            return known
+
+        def part(layout: Layout | None) -> Part | None:
+            return None if layout is None else Part(*layout.box(here), layout.shape)
+
+        localize: Any = self.function.localize
+        found: dict[str, Any] = localize(
+            params, tuple(map(part, self.inputs)), tuple(map(part, self.outputs or ()))
+        )
+        self.told[here] = found
+        return found
+
 
 def make_strategy(
     function: type[Function],
@@ -117,6 +141,25 @@ def make_strategy(
     options = [Option()] * mesh.ndim
     if results is not None:
         options = [choose(function, terms, layouts, given, axis, tracked)[0] for axis in range(mesh.ndim)]
+    strategy = _with_options(function, options, terms, layouts, results)
+    if (
+        results is not None
+        and any(option != Option() for option in options)
+        and not _fits(strategy, args, params)
+    ):
+        # The signature says more than the op keeps on parts: replicas are right whatever it does.
+        strategy = _with_options(function, [Option()] * mesh.ndim, terms, layouts, results)
+    return strategy
+
+
+def _with_options(
+    function: type[Function],
+    options: Sequence[Option],
+    terms: Terms,
+    layouts: Sequence[Layout | None],
+    results: tuple[tuple[Any, ...], bool] | None,
+) -> Strategy:
+    """Put together the strategy that runs each axis as `options` say."""
     orders = _orders(options, terms, layouts)
     inputs: list[Layout | None] = []
     for i, (layout, dims) in enumerate(zip(layouts, terms.inputs, strict=True)):
@@ -125,12 +168,37 @@ def make_strategy(
         inputs.append(None if layout is None else _laid(layout, wanted, term, orders))
     if results is None:
         return finished(function, tuple(inputs), layouts, None, True)
+    mesh = _mesh_of(function, layouts)
     outputs = []
     for result, dims in zip(results[0], terms.outputs, strict=True):
         term = tuple([dim.name for dim in dims])
         whole = Layout(mesh, ("R",) * mesh.ndim, result.shape, result.dtype)
         outputs.append(_laid(whole, [option.given(term) for option in options], term, orders))
     return finished(function, tuple(inputs), layouts, tuple(outputs), results[1])
+
+
+def _fits(strategy: Strategy, args: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Tell whether the op gives parts of the right shapes, at the first and the last coordinate of the mesh.
+
+    Run without data, once per strategy: an op whose parameters tell of the whole, and that has no `localize`,
+    is found here and not in wrong numbers.
+    """
+    shape = strategy.mesh.shape
+    for here in {(0,) * len(shape), tuple([n - 1 for n in shape])}:
+        parts = [
+            arg if layout is None else ShapeArray(layout.box(here).shape, layout.dtype)
+            for arg, layout in zip(args, strategy.inputs, strict=True)
+        ]
+        try:
+            results = inferred(strategy.function, parts, strategy.parameters(params, here))
+        except (TypeError, ValueError, IndexError, ZeroDivisionError):
+            return False
+        if results is None:
+            continue
+        wanted = [(layout.box(here).shape, layout.dtype) for layout in strategy.outputs or ()]
+        if [(each.shape, each.dtype) for each in results[0]] != wanted:
+            return False
+    return True
 
 
 def _spelled(

@@ -120,7 +120,11 @@ class GroupNorm(Function):
         params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
     ) -> dict[str, Any]:
         channels = inputs[0]
-        return params if channels.shape[1] == channels.whole[1] else {**params, "groups": channels.shape[1]}
+        return (
+            params
+            if channels.shape[1] == channels.whole[1]
+            else {**params, "groups": max(channels.shape[1], 1)}
+        )
 
     @staticmethod
     def forward(
