@@ -5,9 +5,11 @@ from shardwise.dtensor.dtensor import DTensor
 from shardwise.dtensor.layout import Box, Layout
 from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard, Spec
 from shardwise.dtensor.policy import implicit_replication
-from shardwise.dtensor.redistribute.plan import plan
+from shardwise.dtensor.redistribute.calibration import load_link_costs
+from shardwise.dtensor.redistribute.cost import LinkCosts, set_link_costs
+from shardwise.dtensor.redistribute.plan import Plan, plan
 
 __all__ = [
-    "Box", "DTensor", "Layout", "Partial", "Placement", "Replicate", "Shard", "Spec", "distribute_tensor",
-    "from_local", "implicit_replication", "plan",
+    "Box", "DTensor", "Layout", "LinkCosts", "Partial", "Placement", "Plan", "Replicate", "Shard", "Spec",
+    "distribute_tensor", "from_local", "implicit_replication", "load_link_costs", "plan", "set_link_costs",
 ]  # fmt: skip

@@ -117,7 +117,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_doctor(doctor: argparse.ArgumentParser) -> None:
-    doctor.usage = "shardwise doctor [-n RANKS] [--json] [--quick | --full] [options of shardwise run]"
+    doctor.usage = (
+        "shardwise doctor [-n RANKS] [--json] [--quick | --full] [--calibrate] [options of shardwise run]"
+    )
     doctor.description = (
         "Check versions, MPI, cores, memory, network, GPUs and fused kernels of this host. With -n or "
         "--hosts, "
@@ -129,6 +131,11 @@ def _add_doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.add_argument("--quick", action="store_true", help="leave out kernels, and large arrays")
     doctor.add_argument("--full", action="store_true", help="check all kernels, however long it takes")
+    doctor.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="with ranks: measure links and keep what they cost, for plans",
+    )
 
 
 def _add_hosts(run: argparse.ArgumentParser) -> None:
@@ -219,7 +226,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _examine(arguments: argparse.Namespace, rest: Sequence[str]) -> int:
     """Run the doctor here, or as ranks that `rest` tells where to start."""
     target = ("-m", "shardwise.launch.doctor")
-    flags = [f"--{name}" for name in ("json", "quick", "full") if getattr(arguments, name)]
+    flags = [f"--{name}" for name in ("json", "quick", "full", "calibrate") if getattr(arguments, name)]
     # A process of its own: it loads every kernel, which would make each `shardwise run` start later.
     alone = [sys.executable, *target, *flags]
     if not rest and arguments.ranks in (None, 1):

@@ -28,6 +28,7 @@ from shardwise.launch.checks.finding import Check, fail, worst
 from shardwise.launch.checks.gpu import find_devices
 from shardwise.launch.checks.kernel import check_kernels, check_kernels_on_device
 from shardwise.launch.checks.leftover import judge_leftovers
+from shardwise.launch.checks.link import calibrate
 from shardwise.launch.checks.together import look_together
 from shardwise.launch.doctor_report import as_json, as_text, exit_code
 from shardwise.launch.terminal import on_terminal
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        ``--json``, ``--quick``, ``--full``; ``sys.argv[1:]`` by default.
+        ``--json``, ``--quick``, ``--full``, ``--calibrate``; ``sys.argv[1:]`` by default.
 
     Returns
     -------
@@ -57,18 +58,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.add_argument("--quick", action="store_true", help="leave out kernels, and large arrays")
     parser.add_argument("--full", action="store_true", help="check all kernels, however long it takes")
+    parser.add_argument("--calibrate", action="store_true", help="measure links, and keep what they cost")
     options = parser.parse_args(argv)
     began = time.monotonic()
     launched = launcher_environment(os.environ)
     if launched is not None and (launched.size == 1 or _is_leftover()):
         launched = None
+    if launched is None and options.calibrate:
+        parser.error("--calibrate measures between ranks; say shardwise doctor -n 2 --calibrate")
     shown = launched is None or launched.rank == 0
     begin = partial(_say, shown and not options.json and on_terminal(sys.stderr))
     local = partial(look, _families(options, begin), begin)
     if launched is None:
         families, code = local(), 0
     else:
-        families, code = _examine_ranks(launched, local, begin, quick=options.quick)
+        families, code = _examine_ranks(launched, local, begin, options)
     begin("")
     if not shown:
         return code
@@ -99,7 +103,10 @@ def _families(options: argparse.Namespace, begin: Begin) -> Mapping[str, tuple[C
 
 
 def _examine_ranks(
-    launched: LauncherEnvironment, local: Callable[[], list[Family]], begin: Begin, *, quick: bool
+    launched: LauncherEnvironment,
+    local: Callable[[], list[Family]],
+    begin: Begin,
+    options: argparse.Namespace,
 ) -> tuple[list[Family], int]:
     """Give what was found to rank 0, and the exit code to all."""
     try:
@@ -113,7 +120,10 @@ def _examine_ranks(
             "world", what or todo, todo if what else "start with shardwise run, which picks the right MPI"
         )
         return [*local(), Family("Ranks", (found,))], 1
-    families = look_together(world, local, begin, quick=quick)
+    families = look_together(world, local, begin, quick=options.quick)
+    if options.calibrate:
+        begin("Links")
+        families.append(Family("Links", tuple(calibrate(world, quick=options.quick))))
     code = broadcast_object(exit_code(families))
     shutdown()
     return families, code

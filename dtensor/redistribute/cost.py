@@ -66,7 +66,7 @@ class Link:
 
     def exchange(self, nbytes: float, n: int) -> float:
         """Seconds to send `nbytes` to some of the other ranks, in pieces that are packed one by one."""
-        return 1.25 * self.latency + (n - 1) * self.hop + 1.1 * nbytes / self.bandwidth
+        return 1.25 * self.latency + (n - 1) * self.hop + nbytes / self.bandwidth
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from shardwise.dtensor.redistribute.state import Cut, State, volume
 from shardwise.dtensor.redistribute.step import StepOp
 from shardwise.mesh import DeviceMesh
 
-__all__ = ["Ground", "Move", "coming_axes", "leaving_count", "sent", "with_cut"]
+__all__ = ["Ground", "Move", "coming_axes", "free_axes", "leaving_count", "sent", "with_cut"]
 
 
 class Move(NamedTuple):
@@ -60,6 +60,11 @@ class Ground:
     def widths(self) -> tuple[int, ...]:
         return self.like.mesh.shape
 
+    @property
+    def is_small(self) -> bool:
+        """Whether there are so few axes and dims that all ways can be tried."""
+        return sum(width > 1 for width in self.widths) <= 2 and self.like.ndim <= 4
+
     def size(self, axes: tuple[int, ...]) -> int:
         """Number of ranks that differ along some axes."""
         return math.prod([self.widths[axis] for axis in axes])
@@ -85,6 +90,12 @@ class Ground:
 def with_cut(state: State, dim: int, cut: Cut) -> State:
     """Give a state with another cut of one dim."""
     return state._replace(cuts=(*state.cuts[:dim], cut, *state.cuts[dim + 1 :]))
+
+
+def free_axes(here: State, ground: Ground) -> tuple[int, ...]:
+    """Give the axes along which ranks have the same."""
+    used = {axis for cut in here.cuts for axis in cut.axes} | {axis for axis, _ in here.terms}
+    return tuple([axis for axis, width in enumerate(ground.widths) if width > 1 and axis not in used])
 
 
 def coming_axes(cut: Cut, goal: Cut) -> tuple[int, ...] | None:

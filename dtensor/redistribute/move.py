@@ -17,6 +17,7 @@ from shardwise.dtensor.redistribute.ground import (
     Ground,
     Move,
     coming_axes,
+    free_axes,
     leaving_count,
     sent,
     with_cut,
@@ -26,7 +27,7 @@ from shardwise.dtensor.redistribute.state import Cut, State, layout_of
 
 __all__ = ["lacking", "moves"]
 
-_FEW = 4  # ranks that an exchange is priced by during a search
+_FEW = 8  # ranks that an exchange is priced by during a search
 
 
 def moves(here: State, ground: Ground) -> Iterator[Move]:
@@ -40,27 +41,24 @@ def moves(here: State, ground: Ground) -> Iterator[Move]:
         yield from reductions(here, pending, ground)
     else:
         yield from embeddings(here, ground)
-        if here.cuts != ground.goal.cuts:
-            yield _exchange(here, ground)
-    yield from _gathers(here, ground)
-    yield from _swaps(here, ground)
-
-
-def _free(here: State, ground: Ground) -> set[int]:
-    """Give the axes along which ranks have the same."""
-    used = {axis for cut in here.cuts for axis in cut.axes} | {axis for axis, _ in here.terms}
-    return {axis for axis, width in enumerate(ground.widths) if width > 1} - used
+    collective = [*_gathers(here, ground), *_swaps(here, ground)]
+    yield from collective
+    # What one collective does, it does with the same bytes.
+    if not pending and all(
+        move.state.cuts != ground.goal.cuts for move in (Move("slice", here), *collective)
+    ):
+        yield _exchange(here, ground)
 
 
 def _slice(here: State, ground: Ground) -> Move | None:
     """Cut over axes along which all have the same, wherever that is next."""
-    free = _free(here, ground)
+    free = free_axes(here, ground)
     axes: list[int] = []
     state = here
     for dim, (cut, goal) in enumerate(zip(here.cuts, ground.goal.cuts, strict=True)):
         coming = coming_axes(cut, goal) or ()
         if goal.sizes is not None:
-            coming = coming if free.issuperset(coming) else ()
+            coming = coming if set(free).issuperset(coming) else ()
         taken = tuple(itertools.takewhile(free.__contains__, coming))
         if taken:
             state = with_cut(state, dim, Cut(cut.axes + taken, goal.sizes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shardwise.dtensor.redistribute.ground import Ground, Move, coming_axes, sent, with_cut
+from shardwise.dtensor.redistribute.ground import Ground, Move, coming_axes, free_axes, sent, with_cut
 from shardwise.dtensor.redistribute.state import Cut, State, Terms, local_shape
 
 __all__ = ["embeddings", "pending_terms", "reduced", "reductions"]
@@ -21,13 +21,18 @@ def reductions(here: State, pending: Terms, ground: Ground) -> Iterator[Move]:
     """Reduce terms along one axis, or along several that one reduction takes; into all, or into pieces.
 
     Pieces are made where the goal has them next. Where it has none, they shorten the longest dim: what
-    follows then moves less. Pieces anywhere else would only have to be moved again.
+    follows then moves less. Pieces anywhere else would only have to be moved again. Ranks that have the
+    same terms may share the work: each keeps a part of them first, and they gather the results.
     """
     axes = tuple([axis for axis, _ in pending])
     together = len({op for _, op in pending}) == 1 or all(op in _LINEAR for _, op in pending)
     taken: list[tuple[int, ...]] = [(axis,) for axis in axes]
     if together:
         taken += [axes[:count] for count in range(2, len(axes) + 1)]
+    shared = free_axes(here, ground)
+    for place in _dims(here, ground) if shared else ():
+        cut = Cut(here.cuts[place].axes + shared)
+        yield Move("slice", with_cut(here, place, cut), shared)
     for each in taken:
         yield _all_reduce(here, each, ground)
         for dim, pieces, sizes in _places(here, each, ground):
@@ -59,18 +64,27 @@ def _places(
 ) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...] | None]]:
     """Give the dims along which a reduction may leave pieces, the order of the axes, and sizes if given."""
     goals = ground.goal.cuts
-    found = False
+    found = set()
     for dim, (cut, goal) in enumerate(zip(here.cuts, goals, strict=True)):
         coming = coming_axes(cut, goal) or ()
         if set(coming[: len(axes)]) == set(axes) and (goal.sizes is None or len(coming) == len(axes)):
-            found = True
+            found.add(dim)
             yield dim, coming[: len(axes)], goal.sizes
-    if found:
-        return
-    wanted = [dim for dim, goal in enumerate(goals) if axes[0] in goal.axes and here.cuts[dim].sizes is None]
-    place = wanted[0] if wanted else _longest(here, ground)
-    if place is not None:
-        yield place, axes, None
+    others = _dims(here, ground)
+    if not ground.is_small:
+        wanted = [dim for dim, goal in enumerate(goals) if axes[0] in goal.axes]
+        others = [] if found else [dim for dim in wanted if here.cuts[dim].sizes is None][:1] or others
+    for dim in others:
+        if dim not in found:
+            yield dim, axes, None
+
+
+def _dims(here: State, ground: Ground) -> list[int]:
+    """Give the dims to try: those that can be cut; on a large mesh only the longest one."""
+    longest = _longest(here, ground)
+    if longest is None or not ground.is_small:
+        return [] if longest is None else [longest]
+    return [dim for dim, cut in enumerate(here.cuts) if cut.sizes is None]
 
 
 def _longest(here: State, ground: Ground) -> int | None:

@@ -82,3 +82,16 @@ def test_ranks_that_cannot_be_started(doctor: Any) -> None:
     assert done.code == 1
     assert done.err == "shardwise run: --mpiexec absent: no such program\n"
     assert done.out.startswith("Versions\n")
+
+
+def test_links_are_measured_and_kept(doctor: Any, tmp_path: Path) -> None:
+    done = doctor("-n", 2, "--json", "--quick", "--calibrate", "--timeout", 60, XDG_CACHE_HOME=str(tmp_path))
+    assert done.code == 0, done.out + done.err
+    found = {each["name"]: each for each in json.loads(done.out)["findings"] if each["family"] == "Links"}
+    path = tmp_path / "shardwise" / "links.json"
+    assert list(found) == ["links inside a host", "costs of links"]
+    assert found["costs of links"]["what"].startswith(f"{path}; plans use them after ")
+    assert json.loads(path.read_text())["bandwidth"] > 1e6
+    alone = doctor("--calibrate")
+    assert alone.code == 2
+    assert "--calibrate measures between ranks; say shardwise doctor -n 2 --calibrate" in alone.err
