@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from shardwise.collectives import implicit
 from shardwise.dtensor.layout import Layout
+from shardwise.dtensor.redistribute.many import run_many
 from shardwise.dtensor.redistribute.plan import plan
 from shardwise.dtensor.redistribute.run import run
 from shardwise.dtensor.sharded_array import ShardedArray
@@ -35,9 +38,17 @@ def moved(array: ShardedArray, target: Layout, asked: bool = False) -> ShardedAr
         return ShardedArray(run(steps, array.local), target)
 
 
-def all_moved(pairs: list[tuple[ShardedArray, Layout]]) -> list[ShardedArray]:
-    """Bring several arrays into other layouts; what is alike is sent together."""
-    return [moved(array, target) for array, target in pairs]
+def all_moved(pairs: list[tuple[ShardedArray, Layout]], asked: bool = False) -> list[ShardedArray]:
+    """Bring several arrays into other layouts; small ones that need the same operation share it."""
+    if len(pairs) == 1:
+        return [moved(*pairs[0], asked)]
+    targets = [target.with_dtype(array.layout.dtype) for array, target in pairs]
+    items = [
+        (plan(array.layout, target), array.local) for (array, _), target in zip(pairs, targets, strict=True)
+    ]
+    with nullcontext() if asked else implicit():
+        parts = run_many(items)
+    return [ShardedArray(part, target) for part, target in zip(parts, targets, strict=True)]
 
 
 ShardedArray.relaid = staticmethod(all_moved)

@@ -35,7 +35,7 @@ class ShardedArray(NDArrayOperatorsMixin):
 
     __slots__ = ("layout", "local")
     tensor_class: Callable[[Any], Any]  # DTensor, once it is there
-    relaid: Callable[[list[tuple[Any, Layout]]], list[Any]]  # `move.all_moved`, which stands on this
+    relaid: Callable[..., list[Any]]  # `move.all_moved`, which stands on this
 
     def __init__(self, local: Array, layout: Layout) -> None:
         self.local = local
@@ -144,9 +144,8 @@ class ShardedArray(NDArrayOperatorsMixin):
     @staticmethod
     def laid_like(grads: Sequence[ShardedArray], leaves: Sequence[Any]) -> list[ShardedArray]:
         """Return gradients laid out as their leaves are, with one collective for many where that can be."""
-        return ShardedArray.relaid(
-            [(grad, leaf.data.layout.reduced()) for grad, leaf in zip(grads, leaves, strict=True)]
-        )
+        pairs = [(grad, leaf.data.layout.reduced()) for grad, leaf in zip(grads, leaves, strict=True)]
+        return ShardedArray.relaid(pairs, True)  # who asks for gradients asks for them where the leaves are
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if index is not Ellipsis:
