@@ -8,6 +8,7 @@ others; of those that fail alike only one prints; then it aborts the job, whatev
 from __future__ import annotations
 
 import atexit
+import ctypes
 import faulthandler
 import os
 import sys
@@ -60,7 +61,7 @@ class Colleagues(Protocol):
         """End all ranks."""
 
     def finalize(self) -> None:
-        """Say goodbye to MPI, after which a process may end as it likes."""
+        """Say goodbye to MPI."""
 
 
 class Guard:
@@ -138,6 +139,8 @@ class Guard:
                 self._fail(status, lambda: self._say(f"called os._exit({status}); the job ends."))
             self._leave()
             self._colleagues.finalize()
+            _end_after(_HARD_LIMIT)
+            _end_process(status)
         self._exit_at_once(status)
 
     def exits(self, code: object) -> None:
@@ -226,6 +229,15 @@ def _end_after(seconds: float) -> None:
     """End this process then, even if MPI hangs and holds the interpreter: that thread is no Python thread."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
+
+
+def _end_process(status: int) -> None:
+    """End it as C does: no more Python runs, but what libraries have registered for the end does.
+
+    There, and not in MPI_Finalize, MPICH tells its launcher that all is well; the launcher kills the ranks
+    that are left when one ends without.
+    """
+    ctypes.PyDLL(None).exit(status)  # keeps the interpreter's lock, so that no other thread sees it
 
 
 def _flush() -> None:

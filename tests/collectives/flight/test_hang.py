@@ -194,6 +194,18 @@ def test_all_may_end_by_os_exit(tmp_path: Path) -> None:
     assert (done.code, done.out.split(), done.err) == (0, ["fine"] * 3, "")
 
 
+def test_the_last_may_be_late_to_end_by_os_exit(tmp_path: Path) -> None:
+    """MPICH's launcher kills who is left when a rank ends that has not told it so, as MPI_Finalize does not."""
+    body = """
+        if rank == 1:
+            finalize = world.transport.finalize
+            world.transport.finalize = lambda: (finalize(), time.sleep(1.0))
+        os._exit(0)
+    """
+    done = run(tmp_path, body, tail="")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
 def test_a_rank_that_waits_for_nobody_ends_when_another_has_died(tmp_path: Path) -> None:
     """Under a launcher that does not end the others, as between hosts."""
     body = """
