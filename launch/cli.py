@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shlex
@@ -46,14 +47,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _open_what_is_closed()
     parser = _parser()
-    arguments, rest = parser.parse_known_args(argv)
-    if rest and arguments.command != "doctor":
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
+        arguments, rest = parser.parse_known_args(argv)
+        if rest and arguments.command != "doctor":
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
         return _run(arguments) if arguments.command == "run" else _examine(arguments, rest)
     except LaunchError as error:
-        print(f"{SPEAKER}: {error}", file=sys.stderr)
+        _tell(str(error))
         return _USAGE_ERROR
+    finally:
+        _give_up_what_stderr_did_not_take()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -211,7 +214,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if absent:
         raise LaunchError(f"--show-ranks names {rank_list(absent)}, but the job has {plan.size}, from 0")
     for warning in plan.warnings:
-        print(f"{SPEAKER}: warning: {warning}", file=sys.stderr)
+        _tell(f"warning: {warning}")
     if arguments.dry_run:
         _print_plan(plan)
         return 0
@@ -313,6 +316,19 @@ def _open_what_is_closed() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 (open as long as the process is)
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(OSError):  # the exit code still tells
+        print(f"{SPEAKER}: {text}", file=sys.stderr)
+
+
+def _give_up_what_stderr_did_not_take() -> None:
+    """Keep Python from trying again at its end, and from ending with 120 when that fails too."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _is_terminal(number: int) -> bool:

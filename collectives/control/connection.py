@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
+import fcntl
 import os
 import socket
 import struct
 import sys
+import termios
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -33,7 +36,7 @@ class Owner(Protocol):
         """A frame has come."""
 
     def ended(self, connection: Connection, reason: str) -> None:
-        """Nothing more will come; the socket is closed."""
+        """Nothing more will come; the socket is closed. `connection.hung_up` says by whom."""
 
 
 class Connection:
@@ -55,6 +58,10 @@ class Connection:
         Whether both sides have proved themselves.
     peer : str
         The name that the other side has proved; empty before.
+    may_be_open_there : bool
+        Whether the other side may take both to have proved themselves already.
+    hung_up : bool
+        Whether it ended since the other side, or its process, closed it.
     """
 
     def __init__(
@@ -68,6 +75,7 @@ class Connection:
     ) -> None:
         self.is_open = False
         self.peer = ""
+        self.hung_up = False
         self._loop = loop
         self._socket = source
         self._handshake = handshake
@@ -77,7 +85,7 @@ class Connection:
         self._hanging_up = False
         self._proof = bytearray()
         self._reader = FrameReader()
-        self._takes_fds = source.family == socket.AF_UNIX
+        self._is_local = source.family == socket.AF_UNIX
         self._out: deque[tuple[memoryview, Sequence[int]]] = deque()
         self._events = 0
         source.setblocking(False)
@@ -98,8 +106,16 @@ class Connection:
 
     @property
     def is_drained(self) -> bool:
-        """Whether the kernel has taken all that was queued."""
-        return not self._out
+        """Whether all that was queued will arrive, even if this process ends now.
+
+        A local socket has it at the other side at once. TCP drops what the other host has not confirmed, if
+        the process ends before it has read what came.
+        """
+        return not self._out and (self._is_local or self._closed or not _unconfirmed(self._socket))
+
+    @property
+    def may_be_open_there(self) -> bool:
+        return self._handshake.has_proved
 
     def close(self) -> None:
         """Close the socket, without a word to the owner."""
@@ -154,6 +170,7 @@ class Connection:
         except OSError as error:
             if step == self._write:
                 self._hear_out()
+            self.hung_up = error.errno in (errno.ECONNRESET, errno.EPIPE)
             self._end(error.strerror or str(error))
         self._listen()
 
@@ -186,7 +203,7 @@ class Connection:
         for _ in range(_TURN if self.is_open else 0):
             target = self._reader.target
             fds: array.array[int] = array.array("i")
-            if self._takes_fds:
+            if self._is_local:
                 count, ancillary, _, _ = self._socket.recvmsg_into([target], _ANCILLARY)
                 for level, kind, data in ancillary:
                     if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -195,6 +212,7 @@ class Connection:
                 count = self._socket.recv_into(target)
             target.release()
             if not count:
+                self.hung_up = True
                 self._end("")
                 return
             frame = self._reader.filled(count, fds)
@@ -207,12 +225,15 @@ class Connection:
         while self._handshake.wanted:
             data = self._socket.recv(self._handshake.wanted - len(self._proof))
             if not data:
+                self.hung_up = True
                 self._end("")
                 return
             self._proof += data
             if len(self._proof) == self._handshake.wanted:
                 self._queue(self._handshake.receive(bytes(self._proof)))
                 self._proof.clear()
+        with contextlib.suppress(OSError):
+            self._write()  # even if the owner hangs up at once: so it is known that no proof was wanting
         self.is_open = True
         self.peer = self._handshake.peer
         self._owner.opened(self)
@@ -242,6 +263,14 @@ def harden(connection: socket.socket, dead_after: float) -> None:
             (socket.TCP_USER_TIMEOUT, max(1, int(1000 * dead_after))),
         ):
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _unconfirmed(connection: socket.socket) -> int:
+    """Give the bytes that were sent and that the other host has not confirmed; 0 where nobody can tell."""
+    if sys.platform != "linux":
+        return 0
+    (count,) = struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, struct.pack("i", 0)))
+    return int(count)
 
 
 def is_own_user(connection: socket.socket) -> bool:

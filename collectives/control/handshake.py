@@ -6,7 +6,9 @@
     MAGIC, nonce ───────────────────────────────────────►
     ◄─────────────────────────── MAGIC, nonce, name, proof
     name, proof ────────────────────────────────────────►
+    ◄───────────────────────────────────────────── welcome
 
+The last word tells the dialler that it was let in: a listener may hang up on strangers when there are many.
 A proof is an HMAC-SHA-256 by the job's key over the role of who proves, both names and both nonces, so that
 none can be replayed, reflected, or used under another name. Messages have fixed lengths: nothing that a
 stranger sends is parsed, and no more than a few hundred bytes of it are read. What fails says no more than
@@ -29,6 +31,7 @@ PATIENCE = 5.0
 """Seconds that a stranger has to prove itself."""
 
 _MAGIC = b"shardwise-control 1\n"
+_WELCOME = b"welcome\n"
 _NONCE = 32
 _NAME = 64
 _PROOF = 32
@@ -56,6 +59,8 @@ class Handshake:
         How many bytes `receive` wants next; 0 once both sides have proved themselves.
     peer : str
         What the other side is called. To be believed once `wanted` is 0.
+    has_proved : bool
+        Whether this side has given its proof, so that the other may take the handshake as done.
     """
 
     def __init__(self, key: bytes, name: str, *, dials: bool) -> None:
@@ -71,6 +76,7 @@ class Handshake:
         self._challenged = not dials  # whether it has the other side's nonce still to come, without a proof
         self.wanted = len(_MAGIC) + _NONCE + (_NAME + _PROOF if dials else 0)
         self.peer = ""
+        self.has_proved = False
 
     def begin(self) -> bytes:
         """Give what to send before anything has come."""
@@ -90,15 +96,22 @@ class Handshake:
             self._challenged = False
             self._theirs = self._after_magic(data)
             self.wanted = _NAME + _PROOF
+            self.has_proved = True
             return _MAGIC + self._nonce + self._name + self._proof(b"listens", self._name, b"")
         if not self._dials:
             self._check(b"dials", data, self._name)
+            self.wanted = 0
+            return _WELCOME
+        if self.has_proved:
+            if not hmac.compare_digest(data, _WELCOME):
+                raise HandshakeError
             self.wanted = 0
             return b""
         rest = self._after_magic(data)
         self._theirs = rest[:_NONCE]
         self._check(b"listens", rest[_NONCE:], b"")
-        self.wanted = 0
+        self.wanted = len(_WELCOME)
+        self.has_proved = True
         return self._name + self._proof(b"dials", self._name, self.peer.encode().ljust(_NAME, b"\0"))
 
     def _after_magic(self, data: bytes) -> bytes:
@@ -152,7 +165,9 @@ def shake_hands(
                 if not part or time.monotonic() > deadline:
                     raise HandshakeError
                 data += part
-            connection.sendall(handshake.receive(data))
+            answer = handshake.receive(data)
+            if answer:
+                connection.sendall(answer)
     except OSError as error:
         raise HandshakeError from error
     finally:

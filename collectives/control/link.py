@@ -164,7 +164,7 @@ class Links:
         link = self._links[rank]
         if connection is link.dialled:
             link.dialled = None
-        elif link.dialled is not None and not link.dialled.is_open:
+        elif link.dialled is not None and not link.dialled.may_be_open_there:
             # The other side has dialled too, and was faster. It does not drop this connection: it would
             # have had to hear from ours, which is not ready.
             link.dialled.close()
@@ -197,7 +197,10 @@ class Links:
             link.others.remove(connection)
         elif connection is link.sending:
             link.sending = link.others.pop(0) if link.others else None
-        # Where both had dialled and it hung up, its last words may be in the other connection still.
+        # Where both had dialled and it hung up, its last words may be in the other connection still, which
+        # ends as well. It is by chance whether it had read all we sent, or the connection was reset.
+        if connection.hung_up:
+            reason = ""
         if link.sending is None or reason:
             self._listener.lost(rank, reason)
 

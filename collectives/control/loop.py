@@ -44,6 +44,7 @@ class Loop:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
         self._closing = False
+        self._calling = threading.RLock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -90,20 +91,35 @@ class Loop:
     def abandon(self) -> None:
         """Close what the loop holds, in a fork too: there the thread does not exist."""
         self._closing = True
+        self._calling = threading.RLock()  # in a fork the old one is held, for ever
         self._selector.close()
         self._woken.close()
         self._wake.close()
 
+    def hold(self) -> None:
+        """Wait until the thread is between two rounds of calls, and keep it there; for a fork.
+
+        In the middle of a call it may have a socket that nobody else knows of yet: a fork would keep it open.
+        """
+        self._calling.acquire()
+
+    def let_go(self) -> None:
+        """Undo `hold`."""
+        with contextlib.suppress(RuntimeError):  # the loop was made, or closed, meanwhile
+            self._calling.release()
+
     def _run(self) -> None:
         while not self._closing:
             wait = None if not self._later else max(0.0, self._later[0][0] - time.monotonic())
-            for key, events in self._selector.select(0 if self._soon else wait):
-                self._call(partial(key.data, events))
-            now = time.monotonic()
-            while self._later and self._later[0][0] <= now:
-                self._call(heapq.heappop(self._later)[2])
-            for _ in range(len(self._soon)):
-                self._call(self._soon.popleft())
+            happened = self._selector.select(0 if self._soon else wait)
+            with self._calling:
+                for key, events in happened:
+                    self._call(partial(key.data, events))
+                now = time.monotonic()
+                while self._later and self._later[0][0] <= now:
+                    self._call(heapq.heappop(self._later)[2])
+                for _ in range(len(self._soon)):
+                    self._call(self._soon.popleft())
 
     def _call(self, call: Callable[[], None]) -> None:
         try:

@@ -88,7 +88,12 @@ class ControlPlane:
             self._loop.call_soon(partial(self._links.connect, 0))
         self._loop.call_later(self._interval, self._beat)
         self._loop.start()
-        os.register_at_fork(after_in_child=partial(_abandon, weakref.ref(self)))
+        for_fork = weakref.ref(self)
+        os.register_at_fork(
+            before=partial(_hold, for_fork),
+            after_in_parent=partial(_let_go, for_fork),
+            after_in_child=partial(_abandon, for_fork),
+        )
 
     def __repr__(self) -> str:
         return f"ControlPlane(rank {self.rank} of {self.size}, {len(set(self.hosts))} hosts)"
@@ -205,12 +210,14 @@ class ControlPlane:
         self._loop.call_soon(partial(self._spread, news))
 
     def flush(self, timeout: float = _FLUSH) -> None:
-        """Wait until the kernel has taken all that was sent to ranks that live, at most `timeout` seconds."""
+        """Wait until what was sent to ranks that live will arrive without us, at most `timeout` seconds."""
         done = threading.Event()
 
         def look() -> None:
             gone = self._liveness.gone()
-            idle = all(self._links.is_idle(rank) or _is_lost(gone.get(rank)) for rank in self._others())
+            # One that has left waits for the news that all have; if it has ended, so has the connection.
+            dead = {rank for rank, peer in gone.items() if peer.state == "dead"}
+            idle = all(rank in dead or self._links.is_idle(rank) for rank in self._others())
             if idle and not self._gathered:
                 done.set()
             elif not self._closed:
@@ -229,6 +236,14 @@ class ControlPlane:
             self._loop.close()
             self._links.close()
         self._closed = True
+
+    def hold(self) -> None:
+        """Have its thread pause while this process is forked."""
+        self._loop.hold()
+
+    def let_go(self) -> None:
+        """Undo `hold`."""
+        self._loop.let_go()
 
     def abandon(self) -> None:
         """Close, in a fork, what it has inherited, so that it does not keep alive what the rank has."""
@@ -403,8 +418,16 @@ class _Question:
         self.changed = threading.Event()
 
 
-def _is_lost(peer: Peer | None) -> bool:
-    return peer is not None and peer.state in ("dead", "left")
+def _hold(plane: weakref.ref[ControlPlane]) -> None:
+    found = plane()
+    if found is not None:
+        found.hold()
+
+
+def _let_go(plane: weakref.ref[ControlPlane]) -> None:
+    found = plane()
+    if found is not None:
+        found.let_go()
 
 
 def _abandon(plane: weakref.ref[ControlPlane]) -> None:

@@ -235,10 +235,18 @@ def test_output_that_cannot_be_written_ends_the_job_in_one_line(script: Script) 
     )
 
 
-def test_a_verdict_that_cannot_be_written_leaves_the_exit_code(script: Script) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("arguments", "code"), [("-n 2 {path}", 9), ("-n 1 {path}", 9), ("-n 0 {path}", 2), ("-n 2 absent.py", 2)]
+)
+def test_what_cannot_be_said_leaves_the_exit_code(
+    script: Script, arguments: str, code: int, unbuffered: str
+) -> None:
     path = script("import os; os._exit(9)")
-    command = f"{sys.executable} -m shardwise run -n 2 {path} 2> /dev/full"
-    assert subprocess.run(["sh", "-c", command], timeout=60, check=False).returncode == 9
+    command = f"{sys.executable} -m shardwise run {arguments.format(path=path)} 2> /dev/full"
+    environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(["sh", "-c", command], env=environ, timeout=60, check=False)
+    assert done.returncode == code
 
 
 @pytest.mark.parametrize(

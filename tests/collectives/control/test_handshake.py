@@ -22,7 +22,9 @@ def pass_between(dialler: Handshake, listener: Handshake) -> list[bytes]:
     assert said[1] == b""
     said.append(listener.receive(said[0]))
     said.append(dialler.receive(said[2]))
-    listener.receive(said[3])
+    assert dialler.wanted  # it is not in yet: the other side may hang up before it has its proof
+    said.append(listener.receive(said[3]))
+    assert dialler.receive(said[4]) == b""
     return [each for each in said if each]
 
 
@@ -70,6 +72,13 @@ def test_a_name_cannot_be_changed_on_the_way() -> None:
     proof = dialler.receive(listener.receive(dialler.begin()))
     with pytest.raises(HandshakeError):
         listener.receive(b"4" + proof[1:])
+
+
+def test_the_last_word_is_checked_too() -> None:
+    dialler, listener = Handshake(KEY, "3", dials=True), Handshake(KEY, "0", dials=False)
+    dialler.receive(listener.receive(dialler.begin()))
+    with pytest.raises(HandshakeError):
+        dialler.receive(bytes(dialler.wanted))
 
 
 @given(st.binary(max_size=300), st.booleans())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import threading
 import time
@@ -13,7 +14,9 @@ import pytest
 
 from shardwise.backend.errors import CollectiveError, LaunchError
 from shardwise.collectives.control import ControlPlane, Message, bootstrap, connect_plane
-from shardwise.collectives.control.handshake import HandshakeError, shake_hands
+from shardwise.collectives.control.frame import encode
+from shardwise.collectives.control.handshake import KEY_BYTES, Handshake, HandshakeError, shake_hands
+from shardwise.collectives.control.member import Member
 
 Make = Callable[..., list[ControlPlane]]
 
@@ -107,6 +110,14 @@ def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
     while not condition() and time.monotonic() < until:
         time.sleep(0.005)
     return condition()
+
+
+def keys_of(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Give the keys of the jobs that are made from now on."""
+    keys: list[bytes] = []
+    plain = bootstrap.secrets.token_bytes
+    monkeypatch.setattr(bootstrap.secrets, "token_bytes", lambda n: keys.append(plain(n)) or keys[-1])
+    return keys
 
 
 def local_socket(plane: ControlPlane, dst: int) -> socket.socket:
@@ -314,6 +325,47 @@ def test_one_who_leaves_while_others_talk_to_it_has_not_died(make: Make) -> None
         assert (talker.peer(1).state, talker.peer(1).when) == ("left", 5.0)
 
 
+def test_the_reset_of_one_of_two_connections_is_no_death(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ranks may have dialled; then the goodbye can be in one, and what was not read in the other."""
+    keys = keys_of(monkeypatch)
+    planes = make(2)
+    states: list[str] = []
+    planes[0].liveness.watch(lambda rank, peer: states.append(peer.state))
+
+    def dial() -> socket.socket:
+        connection = local_socket(planes[0], 0)
+        shake_hands(connection, keys[0], "1", dials=True)
+        return connection
+
+    with dial() as unread, dial() as talking:
+        planes[1].close()
+        while not select.select([unread], [], [], 0.01)[0]:
+            planes[0].send(1, "talk")
+        unread.close()
+        while not select.select([talking], [], [], 0.01)[0]:
+            planes[0].send(1, "talk")
+        assert states == []
+        news = {"rank": 1, "state": "left", "when": 5.0, "reason": ""}
+        talking.sendall(encode("~news", {"news": [news]}, 0, 0, 0))
+    assert eventually(lambda: planes[0].peer(1).is_gone)
+    assert (states, planes[0].peer(1).when) == (["left"], 5.0)
+
+
+def test_a_death_is_noticed_by_the_last_of_two_connections(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = keys_of(monkeypatch)
+    planes = make(2)
+    with local_socket(planes[0], 0) as other:  # does not read what it gets, so that it ends by a reset
+        shake_hands(other, keys[0], "1", dials=True)
+        planes[1].close()
+        while not select.select([other], [], [], 0.01)[0]:
+            planes[0].send(1, "talk")
+        assert planes[0].peer(1).state == "alive"
+    assert eventually(lambda: planes[0].peer(1).state == "dead")
+    assert planes[0].peer(1).reason == "its process ended without a word"
+
+
 def test_strangers_change_nothing(make: Make) -> None:
     planes = make(2)
     planes[0].on("ping", lambda message: planes[0].answer(message))
@@ -344,10 +396,32 @@ def test_a_flood_of_connections(make: Make) -> None:
         stranger.close()
 
 
+def test_one_that_is_hung_up_on_before_it_is_known_dials_again() -> None:
+    """Rank 0 may do so when too many dial at once; that is not its death."""
+    key = bytes(range(KEY_BYTES))
+    with contextlib.ExitStack() as stack:
+        ends = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
+        for end in ends:
+            end.bind("")  # the kernel chooses a name
+            end.listen()
+        names = [bytes(end.getsockname()).decode("latin1") for end in ends]
+        members = [Member("host", "node1", os.getpid(), "1", name) for name in names]
+        plane = ControlPlane(1, members, key, ends[1:])
+        stack.callback(plane.close)
+        ends[0].settimeout(10)
+        with ends[0].accept()[0] as refused:
+            handshake = Handshake(key, "0", dials=False)
+            refused.sendall(handshake.receive(refused.recv(handshake.wanted, socket.MSG_WAITALL)))
+            refused.recv(handshake.wanted, socket.MSG_WAITALL)
+        with ends[0].accept()[0] as welcome:
+            assert shake_hands(welcome, key, "0", dials=False) == "1"
+            plane.send(0, "talk")
+            assert b"talk" in welcome.recv(99)
+            assert plane.peer(0).state == "alive"
+
+
 def test_a_rank_that_breaks_the_rules_is_cut_off(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys: list[bytes] = []
-    plain = bootstrap.secrets.token_bytes
-    monkeypatch.setattr(bootstrap.secrets, "token_bytes", lambda n: keys.append(plain(n)) or keys[-1])
+    keys = keys_of(monkeypatch)
     planes = make(3)
     key = keys[0]
     for name in ("7", "0", "x", ""):  # no such rank, itself, no rank at all

@@ -195,7 +195,7 @@ def test_all_may_end_by_os_exit(tmp_path: Path) -> None:
 
 
 def test_the_last_may_be_late_to_end_by_os_exit(tmp_path: Path) -> None:
-    """MPICH's launcher kills who is left when a rank ends that has not told it so, as MPI_Finalize does not."""
+    """MPICH's launcher kills who is left when one ends without having told it, as MPI_Finalize does not."""
     body = """
         if rank == 1:
             finalize = world.transport.finalize
