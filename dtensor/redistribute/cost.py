@@ -23,6 +23,7 @@ __all__ = [
     "DEFAULT_COSTS",
     "Link",
     "LinkCosts",
+    "host_key",
     "host_numbers",
     "link_costs",
     "set_link_costs",
@@ -118,7 +119,8 @@ DEFAULT_COSTS: Final = MappingProxyType(
 """By type of device: shared memory and a network of 10 Gbit/s; NVLink and InfiniBand."""
 
 _chosen: ContextVar[LinkCosts | None] = ContextVar("shardwise_link_costs", default=None)
-_hosts: WeakKeyDictionary[World, tuple[int, ...]] = WeakKeyDictionary()
+_hosts: WeakKeyDictionary[World, tuple[tuple[int, ...], int]] = WeakKeyDictionary()
+_keys: dict[tuple[int, ...], int] = {(): 0}  # one entry for each way that ranks lie on hosts
 
 
 def set_link_costs(costs: LinkCosts | None) -> None:
@@ -146,10 +148,19 @@ def link_costs(mesh: DeviceMesh | None = None) -> LinkCosts:
 
 def host_numbers() -> tuple[int, ...]:
     """Give the number of the host of every rank of the world, the same on all ranks; empty for one host."""
+    return _placing()[0]
+
+
+def host_key() -> int:
+    """Give a number that stands for `host_numbers`, which are many on a large world; 0 for one host."""
+    return _placing()[1]
+
+
+def _placing() -> tuple[tuple[int, ...], int]:
     world = get_world()
     found = _hosts.get(world)
     if found is None:
         order = {name: number for number, name in enumerate(dict.fromkeys(world.hosts))}
-        found = tuple([order[name] for name in world.hosts]) if len(order) > 1 else ()
-        _hosts[world] = found
+        numbers = tuple([order[name] for name in world.hosts]) if len(order) > 1 else ()
+        found = _hosts[world] = numbers, _keys.setdefault(numbers, len(_keys))
     return found

@@ -10,7 +10,7 @@ from shardwise.backend.array import Shape
 from shardwise.backend.errors import LayoutError
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.redistribute.box import boxes_by_rank, common
-from shardwise.dtensor.redistribute.cost import LinkCosts, host_numbers, link_costs
+from shardwise.dtensor.redistribute.cost import LinkCosts, host_key, host_numbers, link_costs
 from shardwise.dtensor.redistribute.ground import Ground, Move
 from shardwise.dtensor.redistribute.move import lacking
 from shardwise.dtensor.redistribute.reduction import reduced
@@ -97,10 +97,10 @@ def plan(source: Layout, target: Layout, *, cost: LinkCosts | None = None) -> Pl
     all_gather over tp: R S(0) -> R R, 512 bytes, 7.3 us
     """
     costs = link_costs(source.mesh) if cost is None else cost
-    hosts = host_numbers()
-    found = source.plans.get((target, costs, hosts))
+    key = target, costs, host_key()
+    found = source.plans.get(key)
     if found is None:
-        found = source.plans[target, costs, hosts] = _make(source, target, costs, hosts)
+        found = source.plans[key] = _make(source, target, costs, host_numbers())
     made: Plan = found
     return made
 

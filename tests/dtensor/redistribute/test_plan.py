@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
 import re
 import time
@@ -233,6 +234,28 @@ def test_a_plan_is_made_once_and_goes_with_its_layouts() -> None:
     del source, target
     gc.collect()
     assert gone() is None
+
+
+def test_links_between_hosts_are_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(rank: int) -> list[str]:
+        mesh = DeviceMesh("cpu", [[0, 1], [2, 3]], ("a", "b"))
+        whole = Layout(mesh, ["R", "R"], (1 << 20,), "f4")
+        terms = plan(whole.with_placements(["P", "R"]), whole)
+        return [
+            str(plan(whole.with_placements(each), whole)) for each in (["S(0)", "R"], ["R", "S(0)"])
+        ] + steps(terms)
+
+    module = importlib.import_module("shardwise.dtensor.redistribute.plan")
+    monkeypatch.setattr(module, "host_numbers", lambda: (0, 0, 1, 1))
+    monkeypatch.setattr(module, "host_key", lambda: -1)
+    assert run_threads(work, 4)[0] == [
+        "all_gather over a: S(0) R -> R R, 2097152 bytes, 2119.9 us",
+        "all_gather over b: R S(0) -> R R, 2097152 bytes, 426.6 us",
+        # Over the slow links each rank of a host sends its half only.
+        "slice b: P R -> P S(0)",
+        "all_reduce a: P S(0) -> R S(0)",
+        "all_gather b: R S(0) -> R R",
+    ]
 
 
 def test_planning_is_quick_on_a_large_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
