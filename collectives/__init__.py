@@ -47,6 +47,7 @@ from shardwise.collectives.form.tensor_form import (
 )
 from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.ledger import Conversion, Ledger, Record, implicit, no_implicit
+from shardwise.collectives.measurement import tally
 from shardwise.collectives.mpi.communicator import Communicator, communicator_ranks
 from shardwise.collectives.mpi.detect import LauncherEnvironment, launcher_environment
 from shardwise.collectives.reduction import ReduceOp, Reduction
@@ -151,6 +152,7 @@ __all__ = [
     "shares_memory",
     "shutdown",
     "split_group",
+    "tally",
     "watch_preemption",
     "world_size",
 ]

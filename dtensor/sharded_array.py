@@ -147,6 +147,35 @@ class ShardedArray(NDArrayOperatorsMixin):
         pairs = [(grad, leaf.data.layout.reduced()) for grad, leaf in zip(grads, leaves, strict=True)]
         return ShardedArray.relaid(pairs, True)  # who asks for gradients asks for them where the leaves are
 
+    @property
+    def is_terms(self) -> bool:
+        """Whether the values are spread over terms of sums."""
+        return bool(self.layout.partial)
+
+    @staticmethod
+    def reduced(arrays: Sequence[ShardedArray]) -> list[ShardedArray]:
+        """Return arrays with their terms added up, with one collective for many where that can be."""
+        return ShardedArray.relaid([(array, array.layout.reduced()) for array in arrays], True)
+
+    def counted(self) -> tuple[Array, tuple[int, ...] | None]:
+        """Return a part such that all ranks' parts together have each element once, and the ranks.
+
+        None stands for the ranks where this one has all. Of replicas, the first rank along an axis has all
+        and the others nothing.
+        """
+        layout = self.layout
+        if layout.is_replicated:
+            return self.local, None
+        if layout.partial:
+            raise LayoutError(f"terms of sums cannot be counted; reduce them first: {layout!r}")
+        mesh = layout.mesh
+        here = mesh.get_coordinate()
+        ranks = tuple(sorted(mesh.mesh.reshape(-1).tolist()))
+        alike = [axis for axis, p in enumerate(layout.placements) if p.is_replicate()]
+        if here is None or any(here[axis] for axis in alike):
+            return self.local.reshape(-1)[:0], ranks
+        return self.local, ranks
+
     def __setitem__(self, index: Any, value: Any) -> None:
         if index is not Ellipsis:
             raise LayoutError("a part of a sharded array cannot be written by index; write to the DTensor")
@@ -167,11 +196,35 @@ class ShardedArray(NDArrayOperatorsMixin):
             total = inputs[0] + inputs[1]
             out[0].local, out[0].layout = total.local, total.layout
             return out[0]
+        alike = self._alike(inputs if out is None else (*inputs, *out)) if method == "__call__" else None
+        if alike is not None and ufunc.nout == 1:  # element by element, on the parts
+            if out is not None:
+                kwargs["out"] = out[0].local
+            result = ufunc(*[getattr(each, "local", each) for each in inputs], **kwargs)
+            result = np.asarray(result) if isinstance(result, np.generic) else result
+            return out[0] if out is not None else ShardedArray(result, alike.with_dtype(result.dtype))
         if out is not None:
             raise LayoutError(
                 f"{ufunc.__name__}: out= is a sharded array; use the in-place methods of DTensor"
             )
         return self._on_replicas(getattr(ufunc, method), inputs, kwargs)
+
+    @staticmethod
+    def _alike(arrays: Sequence[Any]) -> Layout | None:
+        """Return the layout if all are numbers, or arrays that lie alike and are no terms of sums."""
+        layout: Layout | None = None
+        for each in arrays:
+            if isinstance(each, ShardedArray):
+                own = each.layout
+                same = layout is None or (own.order, own.shape, own.mesh) == (
+                    layout.order, layout.shape, layout.mesh
+                )  # fmt: skip
+                if own.partial or not same or own.placements != (layout or own).placements:
+                    return None
+                layout = own
+            elif not isinstance(each, (int, float, complex, np.generic)):
+                return None
+        return layout
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.shape:

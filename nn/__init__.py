@@ -2,7 +2,7 @@
 
 from shardwise.nn import functional, init
 from shardwise.nn import tool as utils
-from shardwise.nn.clip import clip_grad_norm_, clip_grad_value_
+from shardwise.nn.clip import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from shardwise.nn.container import ModuleList, Sequential
 from shardwise.nn.layers.activation import (
     GELU,
@@ -306,7 +306,9 @@ __all__ = [
     "ZeroPad3d",
     "clip_grad_norm_",
     "clip_grad_value_",
+    "clip_grads_with_norm_",
     "functional",
+    "get_total_norm",
     "init",
     "pack_padded_sequence",
     "pack_sequence",

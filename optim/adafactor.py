@@ -88,7 +88,13 @@ class Adafactor(Optimizer):
         return {"row_var": (*shape[:-1], 1), "col_var": (*shape[:-2], 1, shape[-1])}
 
     def update(self, param: Array, grad: Array, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Do one step for one parameter."""
+        """Do one step for one parameter; one that is sharded is gathered for it."""
+        if hasattr(param, "layout"):
+            sharded: Any = param
+            whole = sharded.whole().copy()
+            self.update(whole, np.asarray(grad), state, group)
+            sharded[...] = sharded.backend.asarray(whole)
+            return
         if param.dtype.kind == "c":
             raise DTypeError(
                 f"Adafactor: a parameter of shape {param.shape} is {param.dtype}; wanted real numbers"

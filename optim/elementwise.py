@@ -11,7 +11,7 @@ from shardwise.backend.array import Array
 from shardwise.backend.kernels.optimizer.optimizer import Update
 from shardwise.tensor import Tensor
 
-__all__ = ["count_steps", "numbers_of", "update_all"]
+__all__ = ["count_steps", "numbers_of", "parts_of", "update_all"]
 
 K = TypeVar("K")
 Numbers = tuple[float, ...]
@@ -28,6 +28,11 @@ def numbers_of(keys: Sequence[K], at: Callable[[K], Numbers]) -> list[Numbers]:
     """Return what `at` gives for each key, a step mostly; asked once for those that are equal."""
     known = {key: at(key) for key in set(keys)}
     return [known[key] for key in keys]
+
+
+def parts_of(arrays: Sequence[Any]) -> list[Array]:
+    """Return the part of each array that this rank holds: all of it, but of sharded ones."""
+    return [getattr(array, "local", array) for array in arrays]
 
 
 def update_all(
@@ -55,17 +60,21 @@ def update_all(
         The elements of new arrays.
     more : sequence of sequences of Array
         What else the formula writes, which is not kept.
+
+    Notes
+    -----
+    Of sharded parameters each rank updates its part; their state lies as they do.
     """
     arrays = [param.data for param in params]
-    columns: list[list[Array]] = [arrays, [param.grad.data for param in params if param.grad is not None]]
+    columns: list[list[Any]] = [arrays, [param.grad.data for param in params if param.grad is not None]]
     for key in moments:
         column = [state.get(key) for state in states]
         if any(array is None for array in column):
             for i, array in enumerate(column):
                 if array is None:
                     column[i] = states[i][key] = _new(arrays[i], start)
-        columns.append(column)  # type: ignore[arg-type]  # none is None now
-    update([*columns, *more], numbers)
+        columns.append(column)
+    update([parts_of(column) for column in (*columns, *more)], numbers)
 
 
 def _new(like: Array, start: complex) -> Array:

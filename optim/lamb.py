@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from shardwise.backend.array import Array
 from shardwise.backend.kernels.optimizer.optimizer import lamb, sgd
 from shardwise.backend.kernels.reduction.reduction import sum_of_squares
-from shardwise.optim.elementwise import count_steps, numbers_of, update_all
+from shardwise.collectives import tally
+from shardwise.optim.elementwise import count_steps, numbers_of, parts_of, update_all
 from shardwise.optim.optimizer import Optimizer
 from shardwise.optim.option import check_at_least, check_betas, check_hints
 from shardwise.tensor import Tensor
@@ -86,10 +86,10 @@ class LAMB(Optimizer):
         directions = [np.empty_like(param.data) for param in params]
         update_all(lamb, params, states, self.moments, steps, more=[directions])
         arrays = [param.data for param in params]
-        ratios = [_ratio(array, direction) for array, direction in zip(arrays, directions, strict=True)]
-        sgd([arrays, directions], [(lr * ratio, 1.0, 0.0) for ratio in ratios])
+        ours, theirs = (tally(each, lambda a: float(sum_of_squares(a))) for each in (arrays, directions))
+        ratios = [_ratio(math.sqrt(a), math.sqrt(b)) for a, b in zip(ours, theirs, strict=True)]
+        sgd([parts_of(arrays), parts_of(directions)], [(lr * ratio, 1.0, 0.0) for ratio in ratios])
 
 
-def _ratio(param: Array, direction: Array) -> float:
-    ours, theirs = math.sqrt(float(sum_of_squares(param))), math.sqrt(float(sum_of_squares(direction)))
+def _ratio(ours: float, theirs: float) -> float:
     return ours / theirs if ours > 0.0 and theirs > 0.0 else 1.0

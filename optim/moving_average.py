@@ -11,7 +11,9 @@ import numpy as np
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, ModuleError
 from shardwise.backend.kernels.optimizer.optimizer import approach
-from shardwise.tensor import Tensor, tensor
+from shardwise.optim.elementwise import parts_of
+from shardwise.optim.saved_state import taken_over
+from shardwise.tensor import Tensor
 
 __all__ = ["ExponentialMovingAverage"]
 
@@ -71,7 +73,7 @@ class ExponentialMovingAverage:
         if self.use_num_updates:
             decay = min(decay, (1 + self.num_updates) / (10 + self.num_updates))
         arrays = [p.data for p in self._parameters]
-        approach([self.averages, arrays], [(1.0 - decay,)] * len(arrays))
+        approach([parts_of(self.averages), parts_of(arrays)], [(1.0 - decay,)] * len(arrays))
 
     def copy_to(self, parameters: Iterable[Tensor] | None = None) -> None:
         """Write the averages into the parameters, or into others like them."""
@@ -107,7 +109,7 @@ class ExponentialMovingAverage:
             It is of other parameters. Nothing is changed then.
         """
         arrays = [
-            tensor(array, dtype=own.dtype, device=p.device).data
+            taken_over(array, own.dtype, p)
             for array, own, p in zip(state_dict["averages"], self.averages, self._parameters, strict=False)
         ]
         _check_shapes(state_dict["averages"], self.averages, "saved averages")

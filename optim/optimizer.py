@@ -34,7 +34,7 @@ class Optimizer:
     param_groups : list of dict
         Options may be changed at any time.
     state : dict of Tensor to dict
-        Per parameter, what `update` keeps: arrays and numbers.
+        Per parameter, what `update` keeps: arrays and numbers. Those of a sharded parameter lie as it does.
     moments : tuple of str
         Which of these are arrays in the shape of the parameter.
 
@@ -142,6 +142,7 @@ class Optimizer:
                             f"{type(self).__name__}: a parameter has shape {param.shape}, and its grad has "
                             f"{param.grad.shape}; wanted the same"
                         )
+                _lay_out([param for param in params if not _lies_alike(param)], type(self).__name__)
                 if params:
                     self.update_group(params, group)
                     for param in params:
@@ -213,3 +214,27 @@ class Optimizer:
             for i, group in enumerate(self.param_groups)
         ]
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+
+
+def _lies_alike(param: Tensor) -> bool:
+    """Tell whether a gradient lies as its parameter does, which may be over the ranks of a mesh."""
+    assert param.grad is not None
+    return getattr(param.grad.data, "layout", None) is getattr(param.data, "layout", None)
+
+
+def _lay_out(params: Sequence[Tensor], name: str) -> None:
+    """Bring gradients to where their parameters are, with one collective for many where that can be."""
+    arrays: list[Any] = []
+    for param in params:
+        assert param.grad is not None
+        if not (hasattr(param.grad.data, "layout") and hasattr(param.data, "layout")):
+            kinds = ["sharded" if hasattr(each.data, "layout") else "plain" for each in (param, param.grad)]
+            raise ModuleError(
+                f"{name}: a parameter of shape {param.shape} is {kinds[0]}, and its grad is {kinds[1]}; "
+                "assign a gradient of the same kind, as distribute_tensor and full_tensor make them"
+            )
+        arrays.append(param.grad.data)
+    if arrays:
+        for param, array in zip(params, arrays[0].laid_like(arrays, params), strict=True):
+            assert param.grad is not None
+            param.grad.data = array

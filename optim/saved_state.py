@@ -6,13 +6,15 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from shardwise.backend.array import Shape
 from shardwise.backend.errors import ModuleError
 from shardwise.backend.kind import is_float
 from shardwise.optim.param_group import sketch
 from shardwise.tensor import Tensor, tensor
 
-__all__ = ["loaded", "packed"]
+__all__ = ["loaded", "packed", "taken_over"]
 
 Groups = list[dict[str, Any]]
 States = dict[Tensor, dict[str, Any]]
@@ -90,6 +92,28 @@ def loaded(
     return new_groups, states
 
 
+def taken_over(value: Any, dtype: Any, param: Tensor) -> Any:
+    """Return a copy of a saved array for a parameter, laid out as the parameter is.
+
+    Parameters
+    ----------
+    value : array or Tensor
+        Of one that is sharded, all ranks that hold a part call this.
+    dtype : dtype, optional
+        That of `value`, if None.
+    param : Tensor
+    """
+    value = value.data if isinstance(value, Tensor) else value
+    own: Any = param.data
+    if hasattr(own, "layout") and tuple(value.shape) == own.shape:
+        laid = np.zeros_like(own, dtype=value.dtype if dtype is None else dtype)
+        laid[...] = own.backend.asarray(value)
+        return laid
+    return tensor(
+        np.asarray(value) if hasattr(value, "layout") else value, dtype=dtype, device=param.device
+    ).data
+
+
 def _loaded_state(
     saved: Mapping[str, Any], param: Tensor, shapes: Mapping[str, Shape], where: str
 ) -> dict[str, Any]:
@@ -107,6 +131,8 @@ def _loaded_state(
                     f"{param.data.shape} needs {shape}"
                 )
             cast = param.dtype if shape is not None and is_float(param.dtype) else None
-            new = tensor(value, dtype=cast, device=param.device)
-            state[key] = new if isinstance(value, Tensor) else new.data
+            if isinstance(value, Tensor) and not hasattr(param.data, "layout"):
+                state[key] = tensor(value, dtype=cast, device=param.device)
+            else:
+                state[key] = taken_over(value, cast, param)
     return state
