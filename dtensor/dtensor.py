@@ -123,6 +123,9 @@ class DTensor(Tensor):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write `value`, which broadcasts, to what an index selects, wherever that lies; the layout stays."""
+        if not self.layout.partial:
+            super().__setitem__(key, value)
+            return
         tracked = self._tracked("assignment by index", value)
         out = self.index_put(key if isinstance(key, tuple) else (key,), value)
         self._put("assignment by index", out, tracked)

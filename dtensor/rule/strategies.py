@@ -6,16 +6,36 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from shardwise.dtensor.rule.case import Rule
+from shardwise.dtensor.rule.indexing import index_rule, put_rule
 from shardwise.dtensor.rule.joining import cat_rule, pad_rule
+from shardwise.dtensor.rule.lookup import embedding_rule, gather_rule, select_rule
 from shardwise.dtensor.rule.slicing import slice_rule, split_rule, unindex_rule
 from shardwise.dtensor.rule.turning import flip_rule, repeat_rule, roll_rule, tile_rule
+from shardwise.dtensor.rule.writing import scatter_rule
 from shardwise.tensor.function import Function
-from shardwise.tensor.ops import index, joining, padding, repetition, view
+from shardwise.tensor.ops import (
+    embedding,
+    gather,
+    index,
+    joining,
+    padding,
+    repetition,
+    scatter_reduce,
+    take,
+    view,
+)
 
 __all__ = ["RULES"]
 
 RULES: Mapping[type[Function], Rule] = MappingProxyType(
     {
+        embedding.WeighedEmbedding: embedding_rule,
+        gather.Gather: gather_rule,
+        gather.Scatter: scatter_rule,
+        gather.ScatterAdd: scatter_rule,
+        index.Embedding: embedding_rule,
+        index.Index: index_rule,
+        index.IndexPut: put_rule,
         index.Slice: slice_rule,
         index.Unindex: unindex_rule,
         joining.Cat: cat_rule,
@@ -24,6 +44,9 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         repetition.Repeat: repeat_rule,
         repetition.Roll: roll_rule,
         repetition.Tile: tile_rule,
+        scatter_reduce.ScatterReduce: scatter_rule,
+        take.IndexCopy: scatter_rule,
+        take.IndexSelect: select_rule,
         view.Split: split_rule,
     }
 )

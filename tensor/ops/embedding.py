@@ -19,6 +19,7 @@ class WeighedEmbedding(Function):
     """
 
     signature = "[v]d,...,...->...d"
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, weight: Array, index: Array, factor: Array) -> Array:
@@ -35,7 +36,9 @@ class WeighedEmbedding(Function):
 class BagSum(Function):
     """Rows added up by bag: row ``i`` of the input goes to bag ``bag[i]`` of `bags`."""
 
-    signature = "[n]d,[n]->[b]d"
+    signature = "nd,n->[b]d"
+    linear = (0,)
+    reduces = "sum"
 
     @staticmethod
     def forward(ctx: Context, rows: Array, bag: Array, bags: int) -> Array:

@@ -1,0 +1,371 @@
+"""Indexing by arrays of integers, and assignment, where a dim that they name places of is cut."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from shardwise.backend.array import Array, Shape
+from shardwise.dtensor.layout import Layout
+from shardwise.dtensor.placement import Placement, Replicate, Shard
+from shardwise.dtensor.rule.case import Case, Perform, Play, lengths
+from shardwise.dtensor.rule.lookup import table_layout, terms_layout
+from shardwise.dtensor.rule.slicing import sliced_sizes
+from shardwise.dtensor.strategy import Strategy
+from shardwise.tensor.broadcasting import unbroadcast
+from shardwise.tensor.function import Context, Gradients
+from shardwise.tensor.ops import index, repetition
+from shardwise.tensor.ops.key import index_terms, kept_index, spelled_index, taken_dims
+from shardwise.tensor.ops.letter import LETTERS
+from shardwise.tensor.signature import Part
+
+__all__ = ["index_rule", "put_rule"]
+
+
+class Place(NamedTuple):
+    """Where a part lies in an array: offsets, and the shape of the whole."""
+
+    offset: Shape
+    whole: Shape
+
+
+class Here(NamedTuple):
+    """What of an index lies in a part.
+
+    Attributes
+    ----------
+    key : tuple
+        For the part: in place of all arrays and integers, arrays of one dim.
+    lead : int
+        How many dims of the result stand before those that the arrays share.
+    block : tuple of int
+        The sizes of these.
+    chosen : array of int
+        Which of the places in the block, counted in C order, lie here.
+    """
+
+    key: tuple[Any, ...]
+    lead: int
+    block: Shape
+    chosen: Array
+
+
+def _along(here: Here) -> Any:
+    """Return the index of what lies here, for a result with the dims of the block as one."""
+    return (*(slice(None),) * here.lead, here.chosen)
+
+
+def here_of(key: Any, shape: Shape, place: Place) -> Here:
+    """Tell what of an index lies in a part of shape `shape`; steps along cut dims are positive."""
+    parts = _by_dim(key, len(shape))
+    arrays = [part for part in parts if _names(part)]
+    block = np.broadcast_shapes(*[np.shape(part) for part in arrays])
+    here = np.ones(block, bool)
+    dim = 0
+    spread: list[Any] = []
+    for part in parts:
+        if _names(part):
+            n, whole = shape[dim], place.whole[dim]
+            _check(part, whole, dim)
+            at = np.where(np.asarray(part) < 0, np.asarray(part) + whole, part)
+            at = at - place.offset[dim] if n < whole else at
+            here = here & (at >= 0) & (at < n)
+            spread.append(np.broadcast_to(at, block).reshape(-1))
+        dim += part is not None and part is not Ellipsis
+    chosen = np.flatnonzero(here)
+    named = iter(spread)
+    out: list[Any] = []
+    dim = 0
+    for part in parts:
+        if _names(part):
+            out.append(next(named)[chosen])
+        elif isinstance(part, slice) and shape[dim] < place.whole[dim] and not _is_whole(part):
+            out.append(_slice_here(part, shape[dim], place.offset[dim], place.whole[dim]))
+        else:
+            out.append(part)
+        dim += part is not None and part is not Ellipsis
+    return Here(tuple(out), _lead(parts), block, chosen)
+
+
+def _by_dim(key: Any, ndim: int) -> list[Any]:
+    """Return the parts of an index, with masks as the places that they choose."""
+    parts: list[Any] = []
+    for part in spelled_index(key, ndim):
+        mask = getattr(part, "dtype", None) == np.bool_
+        parts += list(np.nonzero(part)) if mask else [part]
+    return parts
+
+
+def _names(part: Any) -> bool:
+    return type(part) is int or hasattr(part, "dtype")
+
+
+def _check(part: Any, whole: int, dim: int) -> None:
+    places = np.asarray(part)
+    if places.size and (int(places.min()) < -whole or int(places.max()) >= whole):
+        wrong = places[(places < -whole) | (places >= whole)].flat[0]
+        raise IndexError(f"index {wrong} is out of bounds for axis {dim} with size {whole}")
+
+
+def _slice_here(part: slice, n: int, offset: int, whole: int) -> slice:
+    start, stop, step = part.indices(whole)
+    count = len(range(start, stop, step))
+    low, high = (min(max(-(-(at - start) // step), 0), count) for at in (offset, offset + n))
+    if high <= low or not n:
+        return slice(0, 0)
+    return slice(start + low * step - offset, start + (high - 1) * step + 1 - offset, step)
+
+
+def _lead(parts: Sequence[Any]) -> int:
+    """Return how many dims of the result stand before those of the arrays: none if these stand apart."""
+    places = [i for i, part in enumerate(parts) if _names(part)]
+    if places and places != list(range(places[0], places[-1] + 1)):
+        return 0
+    return sum(1 for part in parts[: places[0] if places else 0] if part is None or isinstance(part, slice))
+
+
+def _flat(here: Here, shape: Shape) -> Shape:
+    """Return the shape of a result with the dims of the block as one."""
+    after = shape[here.lead + len(here.block) :]
+    return (*shape[: here.lead], math.prod(here.block), *after)
+
+
+class IndexPart(index.Index):
+    """The elements that a part has, and zeros for the others."""
+
+    @staticmethod
+    def localize(
+        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+    ) -> dict[str, Any]:
+        return {**params, "at": Place(inputs[0].offset, inputs[0].whole)}
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, index: Any, at: Place | None = None) -> Array:
+        ctx.at = at
+        if at is None:
+            return _INDEX.forward(ctx, a, index)
+        here = ctx.here = here_of(index, a.shape, at)
+        ctx.shape = a.shape
+        found = a[here.key]
+        lead = here.lead
+        out = np.zeros_like(a, shape=(*found.shape[:lead], math.prod(here.block), *found.shape[lead + 1 :]))
+        out[_along(here)] = found
+        return out.reshape(*found.shape[:lead], *here.block, *found.shape[lead + 1 :])
+
+    @staticmethod
+    def backward(ctx: Context, g: Any) -> Gradients:
+        if ctx.at is None:
+            return _INDEX.backward(ctx, g)
+        here: Here = ctx.here
+        rows = np.reshape(g, _flat(here, g.shape))[_along(here)]
+        return (index.Unindex.apply(rows, shape=ctx.shape, index=here.key),)
+
+
+_INDEX = index.Index
+
+
+class PutPart(index.IndexPut):
+    """Values written into a part, as far as they belong there."""
+
+    @staticmethod
+    def localize(
+        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+    ) -> dict[str, Any]:
+        return {**params, "at": Place(inputs[0].offset, inputs[0].whole)}
+
+    @staticmethod
+    def forward(
+        ctx: Context, a: Array, values: Any, index: Any, in_place: bool = False, at: Place | None = None
+    ) -> Array:
+        ctx.at = at
+        if at is None:
+            return _PUT.forward(ctx, a, values, index, in_place)
+        index = kept_index(index) if True in ctx.need else index
+        here = ctx.here = here_of(index, a.shape, at)
+        ctx.values_shape = np.shape(values)
+        out = a if in_place else a.copy()
+        room = out[here.key].shape
+        ctx.result = (*room[: here.lead], *here.block, *room[here.lead + _one(here) :])
+        out[here.key] = _written(here, values, ctx.result)
+        return out
+
+    @staticmethod
+    def backward(ctx: Context, g: Any) -> Gradients:
+        if ctx.at is None:
+            return _PUT.backward(ctx, g)
+        here: Here = ctx.here
+        dvalues = None
+        if ctx.need[1]:
+            picked = index.Pick.apply(g, index=here.key)
+            whole = np.zeros_like(g, shape=_flat(here, ctx.result) if _one(here) else ctx.result)
+            whole[_along(here) if _one(here) else ...] = picked
+            shape = ctx.values_shape
+            extra = max(0, len(shape) - len(ctx.result))
+            dvalues = np.reshape(unbroadcast(np.reshape(whole, ctx.result), shape[extra:]), shape)
+        return _PUT.apply(g, 0.0, index=here.key) if ctx.need[0] else None, dvalues
+
+
+_PUT = index.IndexPut
+
+
+def _one(here: Here) -> int:
+    """How many dims the arrays have in the part's own result: none if there are no arrays."""
+    return int(any(hasattr(part, "dtype") for part in here.key))
+
+
+def _written(here: Here, values: Any, result: Shape) -> Any:
+    if not np.ndim(values) or not _one(here):
+        return values
+    extra = max(0, np.ndim(values) - len(result))
+    full = np.broadcast_to(np.reshape(values, np.shape(values)[extra:]), result)
+    return np.reshape(full, _flat(here, result))[_along(here)]
+
+
+# ---- rules
+
+
+def _plain(key: Any) -> bool:
+    """Tell whether an index has no booleans without dims, which are rare and left to replicas."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return not any(isinstance(part, bool) or getattr(part, "shape", None) == () for part in parts)
+
+
+def _is_whole(part: Any) -> bool:
+    return isinstance(part, slice) and part == slice(None)
+
+
+def _told(layout: Layout, key: Any) -> list[tuple[int, Any]]:
+    """Return which part of an index is for which dim; a mask for all of its dims."""
+    told: list[tuple[int, Any]] = []
+    dim = 0
+    for part in spelled_index(key, layout.ndim):
+        told += [(dim + i, part) for i in range(taken_dims(part))]
+        dim += taken_dims(part)
+    return told
+
+
+def index_rule(case: Case) -> Strategy | Play | None:
+    """Look up in parts; slices beside the arrays are taken first."""
+    layout, key = case.first, case.params["index"]
+    if not _plain(key):
+        return None
+    told = _told(layout, key)
+    if any(dim >= layout.ndim for dim, _ in told):
+        return None  # too many indices, as the op itself will say
+    told = [(dim, part) for dim, part in told if layout.order[dim] and not _is_whole(part)]
+    if not told:
+        return None
+    (result,), _ = case.results()
+    sliced = [dim for dim, part in told if isinstance(part, slice)]
+    if sliced:
+        return _sliced_first(layout, key, sliced)
+    table = table_layout(case)
+    if result.size > table.numel or (result.dtype.kind == "b" and (case.tracked or table.partial)):
+        return None
+    _, after = index_terms(layout.shape, key)
+    origin = [LETTERS.index(c) if re.fullmatch("[A-Za-z]", c) else None for c in after]
+    cut = [axis for dim, _ in told for axis in layout.order[dim]]
+    others: list[Placement] = [Replicate()] * table.mesh.ndim
+    return case.strategy([table], [terms_layout(table, result, origin, cut, others)], IndexPart)
+
+
+def _sliced_first(layout: Layout, key: Any, dims: Sequence[int]) -> Play:
+    first: list[Any] = [slice(None)] * layout.ndim
+    then: list[Any] = []
+    dim = 0
+    for part in spelled_index(key, layout.ndim):
+        if dim in dims and isinstance(part, slice):
+            first[dim] = part
+            part = slice(None)
+        then.append(part)
+        dim += taken_dims(part)
+
+    def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        return index.Index.apply(index.Slice.apply(args[0], index=tuple(first)), index=tuple(then))
+
+    return play
+
+
+def put_rule(case: Case) -> Strategy | Play | None:
+    """Write into parts; what is written lies like what is chosen, as far as slices choose it."""
+    layout, key = case.first, case.params["index"]
+    if layout.partial or not _plain(key):
+        return None
+    told = _told(layout, key)
+    if any(dim >= layout.ndim for dim, _ in told):
+        return None
+    chosen = [(dim, part) for dim, part in told if layout.order[dim] and not _is_whole(part)]
+    if not chosen and not case.params.get("in_place"):
+        return None
+    case.results()
+    backwards = [dim for dim, part in chosen if isinstance(part, slice) and (part.step or 1) < 0]
+    if backwards:
+        return _turned(layout, key, backwards)
+    values = case.layouts[1]
+    wanted = None if values is None else _values_layout(layout, key, values)
+    return case.strategy([layout, wanted], [layout], PutPart)
+
+
+def _values_layout(layout: Layout, key: Any, values: Layout) -> Layout:
+    """Return how values lie beside what they are written into."""
+    parts = _by_dim(key, layout.ndim)
+    lead = _lead(parts)
+    slots: list[tuple[int, Any] | None] = []  # per dim of the result, which slice of which dim it is
+    block: list[None] = []
+    shapes = [np.shape(part) for part in parts if _names(part)]
+    if shapes:
+        block = [None] * len(np.broadcast_shapes(*shapes))
+    dim = 0
+    for part in parts:
+        if part is None:
+            slots.append(None)
+        elif isinstance(part, slice):
+            slots.append((dim, part))
+        dim += part is not None and part is not Ellipsis
+    slots[lead:lead] = block
+    kinds: list[Placement] = [Replicate()] * layout.mesh.ndim
+    order: list[tuple[int, ...]] = [()] * values.ndim
+    for back in range(1, min(values.ndim, len(slots)) + 1):
+        slot, at = slots[-back], values.ndim - back
+        if slot is None or values.shape[at] == 1 or not layout.order[slot[0]]:
+            continue
+        order[at] = layout.order[slot[0]]
+        sizes = lengths(layout, slot[0]) if slot[1] == slice(None) else sliced_sizes(layout, slot[0], slot[1])
+        for axis in order[at]:
+            kinds[axis] = Shard(at, sizes)
+    return Layout.of(layout.mesh, tuple(kinds), tuple(order), values.shape, values.dtype)
+
+
+def _turned(layout: Layout, key: Any, dims: Sequence[int]) -> Play:
+    """Write values that are turned around to the same places forwards."""
+    parts = spelled_index(key, layout.ndim)
+    by_dim = _by_dim(key, layout.ndim)
+    block = len(np.broadcast_shapes(*[np.shape(part) for part in by_dim if _names(part)]))
+    lead = _lead(by_dim)
+    forwards: list[Any] = []
+    turned: list[int] = []
+    dim = at = 0
+    for part in parts:
+        if isinstance(part, slice) and dim in dims:
+            places = range(*part.indices(layout.shape[dim]))
+            part = slice(places[-1], places[0] + 1, -places.step) if places else slice(0, 0)
+            turned.append(at + (block if at >= lead else 0))
+        forwards.append(part)
+        at += part is None or isinstance(part, slice)
+        dim += taken_dims(part)
+    ndim = at + block
+
+    def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        x, values, *rest = args
+        shape = getattr(values, "shape", ())
+        flips = [d - ndim + len(shape) for d in turned]
+        flips = [d for d in flips if d >= 0 and shape[d] != 1]
+        if flips:
+            values = repetition.Flip.apply(values, dims=tuple(flips))
+        return index.IndexPut.apply(x, values, *rest, **{**params, "index": tuple(forwards)})
+
+    return play
