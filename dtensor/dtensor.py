@@ -13,6 +13,7 @@ from shardwise.dtensor.dispatch import dispatch
 from shardwise.dtensor.layout import Layout, Placements
 from shardwise.dtensor.move import moved
 from shardwise.dtensor.placement import Partial, Placement
+from shardwise.dtensor.ragged import Ragged
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.mesh import DeviceMesh
 from shardwise.tensor.function import Function
@@ -21,7 +22,7 @@ from shardwise.tensor.tensor import Tensor
 __all__ = ["DTensor"]
 
 
-class DTensor(Tensor):
+class DTensor(Ragged):
     """A tensor of which each rank of a mesh holds a part, a replica, or a term of a sum.
 
     Everything that `Tensor` can do works on it, and means the whole: shape, indices, reductions. Ops choose

@@ -14,6 +14,7 @@ from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Placement, Replicate, Shard
 from shardwise.dtensor.rule.case import Case, Perform, Play, lengths
 from shardwise.dtensor.rule.lookup import table_layout, terms_layout
+from shardwise.dtensor.rule.mask import masked, replica
 from shardwise.dtensor.rule.slicing import sliced_sizes
 from shardwise.dtensor.strategy import Strategy
 from shardwise.tensor.broadcasting import unbroadcast
@@ -259,6 +260,8 @@ def index_rule(case: Case) -> Strategy | Play | None:
     told = [(dim, part) for dim, part in told if layout.order[dim] and not _is_whole(part)]
     if not told:
         return None
+    if any(getattr(part, "dtype", None) == np.bool_ for _, part in _told(layout, key)):
+        return _by_mask(layout, key)
     (result,), _ = case.results()
     sliced = [dim for dim, part in told if isinstance(part, slice)]
     if sliced:
@@ -271,6 +274,20 @@ def index_rule(case: Case) -> Strategy | Play | None:
     cut = [axis for dim, _ in told for axis in layout.order[dim]]
     others: list[Placement] = [Replicate()] * table.mesh.ndim
     return case.strategy([table], [terms_layout(table, result, origin, cut, others)], IndexPart)
+
+
+def _by_mask(layout: Layout, key: Any) -> Play:
+    """Take what a mask chooses from the parts; beside other arrays, by the places that are true in it."""
+    first, *rest = key if isinstance(key, tuple) else (key,)
+    alone = getattr(first, "dtype", None) == np.bool_ and all(map(_is_whole, rest))
+    spelled = tuple(_by_dim(key, layout.ndim))
+
+    def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if alone:
+            return masked(perform, args[0], replica(layout.mesh, first))
+        return index.Index.apply(args[0], index=spelled)
+
+    return play
 
 
 def _sliced_first(layout: Layout, key: Any, dims: Sequence[int]) -> Play:

@@ -9,6 +9,8 @@ from shardwise.dtensor.rule.case import Rule
 from shardwise.dtensor.rule.indexing import index_rule, put_rule
 from shardwise.dtensor.rule.joining import cat_rule, pad_rule
 from shardwise.dtensor.rule.lookup import embedding_rule, gather_rule, select_rule
+from shardwise.dtensor.rule.mask import nonzero_rule
+from shardwise.dtensor.rule.regrouping import reshape_rule
 from shardwise.dtensor.rule.slicing import slice_rule, split_rule, unindex_rule
 from shardwise.dtensor.rule.turning import flip_rule, repeat_rule, roll_rule, tile_rule
 from shardwise.dtensor.rule.writing import scatter_rule
@@ -21,6 +23,7 @@ from shardwise.tensor.ops import (
     padding,
     repetition,
     scatter_reduce,
+    search,
     take,
     view,
 )
@@ -47,6 +50,9 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         scatter_reduce.ScatterReduce: scatter_rule,
         take.IndexCopy: scatter_rule,
         take.IndexSelect: select_rule,
+        search.Nonzero: nonzero_rule,
+        view.CopiedReshape: reshape_rule,
+        view.Reshape: reshape_rule,
         view.Split: split_rule,
     }
 )
