@@ -67,8 +67,8 @@ def test_views_refuse_with_the_reason() -> None:
     told = set(run_threads(go, 4))
     assert told == {
         "view: Layout(float64[8, 12] on (4): S(0)) cannot be seen in the shape (2, 48) where it lies: dim 0 "
-        "of size 8, in pieces of [2, 2, 2, 2], is not cut between whole parts of that shape. reshape() moves it "
-        "to [R] first, whose result is [R]; or redistribute it yourself"
+        "of size 8, in pieces of [2, 2, 2, 2], is not cut between whole parts of that shape. reshape() moves "
+        "it to [R] first, whose result is [R]; or redistribute it yourself"
     }
 
 
