@@ -10,7 +10,7 @@ import numpy as np
 
 from shardwise.backend.array import Array, Shape
 
-__all__ = ["Grid", "Place", "Positions", "grid_of", "located", "steps_of"]
+__all__ = ["Grid", "Place", "Positions", "grid_of", "located", "placed", "steps_of"]
 
 
 class Positions(NamedTuple):
@@ -121,3 +121,16 @@ def grid_of(place: Place, shape: Shape) -> int | Grid:
     if len(sizes) == 1 or not math.prod(shape):
         return place.first
     return Grid(place.first, tuple(reversed(sizes)), tuple(reversed(strides)))
+
+
+def placed(place: Place, offset: Shape, shape: Shape, whole: Shape) -> Place:
+    """Return where a box lies, as one number if its elements are consecutive; see `located`.
+
+    Examples
+    --------
+    >>> placed(100, (1, 0), (2, 8), (4, 8)), placed(100, (1, 2), (2, 3), (4, 8))
+    (108, Positions(first=110, strides=(8, 1)))
+    """
+    positions = located(place, offset, whole)
+    run = grid_of(positions, shape)
+    return run if isinstance(run, int) else positions

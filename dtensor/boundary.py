@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from shardwise.backend.array import Array
 from shardwise.dtensor.layout import Layout
-from shardwise.dtensor.move import moved
+from shardwise.dtensor.move import moved, moved_later
+from shardwise.dtensor.replica import checks_replicas, compare_replicas
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.mode import current_mode
@@ -30,8 +31,10 @@ class Relaid(Boundary):
     signature = "*"
 
     @staticmethod
-    def forward(ctx: Context, x: ShardedArray, layout: Layout, asked: bool) -> ShardedArray:
-        return moved(x, layout, asked)
+    def forward(
+        ctx: Context, x: ShardedArray, layout: Layout, asked: bool, later: bool = False
+    ) -> ShardedArray:
+        return moved_later(x, layout) if later else moved(x, layout, asked)
 
     @staticmethod
     def backward(ctx: Context, g: Any) -> Gradients:
@@ -53,6 +56,8 @@ class ToLocal(Boundary):
     def backward(ctx: Context, g: Any) -> Gradients:
         if isinstance(g, Tensor):
             return (cross(FromLocal, g, layout=ctx.layout),)
+        if checks_replicas():
+            compare_replicas("gradient of to_local", g, ctx.layout)
         return (ShardedArray(g, ctx.layout),)  # type: ignore[return-value]  # travels as arrays do
 
 

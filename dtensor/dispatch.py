@@ -13,7 +13,9 @@ from shardwise.dtensor.boundary import Boundary, FromLocal, cross
 from shardwise.dtensor.gradient import spread
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
+from shardwise.dtensor.outside import is_outside, outside
 from shardwise.dtensor.policy import replicates_tensors
+from shardwise.dtensor.replica import checks_replicas, compare_replicas
 from shardwise.dtensor.rule.case import Case, Play
 from shardwise.dtensor.rule.strategies import RULES
 from shardwise.dtensor.rule.table import COMPOSITIONS
@@ -158,6 +160,8 @@ def _run(
         layout = strategy.inputs[i]
         assert layout is not None
         locals_[i] = moved(args[i].data, layout).local
+    if not locals_[strategy.lead].size and is_outside(strategy):
+        return outside(strategy, args, tracked)
     given = params
     if strategy.localized:
         given = strategy.parameters(params, strategy.mesh.get_coordinate() or ())
@@ -333,6 +337,8 @@ def _admitted(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, ...
                 "`with dtensor.implicit_replication():`"
             )
         whole = Layout(like.mesh, ("R",) * like.mesh.ndim, tensor.shape, tensor.dtype)
+        if checks_replicas():
+            compare_replicas(f"{function.__name__}, input {i}", tensor.data, whole)
         admitted.append(cross(FromLocal, tensor, layout=whole))
     return tuple(admitted)
 

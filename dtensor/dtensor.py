@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,11 +13,13 @@ from shardwise.dtensor.boundary import Relaid, ToLocal, cross
 from shardwise.dtensor.dispatch import dispatch
 from shardwise.dtensor.layout import Layout, Placements
 from shardwise.dtensor.move import moved
+from shardwise.dtensor.outside import nothing, refuse_outside
 from shardwise.dtensor.placement import Partial, Placement
 from shardwise.dtensor.ragged import Ragged
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.mesh import DeviceMesh
 from shardwise.tensor.function import Function
+from shardwise.tensor.signature import Part
 from shardwise.tensor.tensor import Tensor
 
 __all__ = ["DTensor"]
@@ -38,6 +41,7 @@ class DTensor(Ragged):
     data: Any
     grad: Any
     parameter_class: ClassVar[Any] = None  # `parameter.ShardedParameter`, which stands on this
+    buffer_class: ClassVar[Any] = None
     keep_grad: bool = False
     """Whether ``grad`` stays in whatever layout it comes in, until somebody asks."""
 
@@ -89,7 +93,8 @@ class DTensor(Ragged):
         mesh : DeviceMesh, optional
             Another name of `device_mesh`.
         async_op : bool
-            Return at once; the first use of the result waits.
+            Return at once; the first use of the result waits, at the same place of the program on all ranks.
+            This tensor must not be written before.
 
         Notes
         -----
@@ -111,14 +116,37 @@ class DTensor(Ragged):
                 f"redistribute: cannot make {self.layout} Partial ({target}); a partial tensor is what an op "
                 "leaves. Name Shard or Replicate; DTensor.from_local(..., [Partial()]) makes one of terms"
             )
-        return self.placed_as(target, asked=True)
+        return self.placed_as(target, asked=True, later=async_op)
 
-    def placed_as(self, layout: Layout, asked: bool = False) -> DTensor:
+    def placed_as(self, layout: Layout, asked: bool = False, later: bool = False) -> DTensor:
         """Return the same values in the layout of another tensor of this shape; see `redistribute`."""
         if layout is self.data.layout:
             return self
-        out: DTensor = cross(Relaid, self, layout=layout, asked=asked)
+        out: DTensor = cross(Relaid, self, layout=layout, asked=asked, later=later)
         return out
+
+    # ---- making
+
+    from_local: ClassVar[Callable[..., DTensor]]  # `local.from_local`, which stands on this
+
+    def _like(self, array: Any, requires_grad: bool) -> Any:
+        """Return a replica, of an array that all ranks have made."""
+        layout = self.layout
+        whole = Layout(layout.mesh, ("R",) * layout.mesh.ndim, array.shape, array.dtype)
+        out = DTensor(
+            ShardedArray(array, whole) if layout.mesh.get_coordinate() is not None else nothing(whole)
+        )
+        return out.requires_grad_() if requires_grad else out
+
+    def _parted(self, make: Callable[[Part, Array], Array]) -> Any:
+        """Return an array that lies as this does, of which `make` gives this rank's part."""
+        source = moved(self.data, self.layout.reduced())
+        layout = source.layout
+        here = layout.mesh.get_coordinate()
+        part = Part((0,), (0,), (0,)) if here is None else Part(*layout.box(here), layout.shape)
+        array = make(part, source.local)
+        array = np.asarray(array) if isinstance(array, np.generic) else array
+        return ShardedArray(array, layout.with_dtype(array.dtype))
 
     # ---- writing
 
@@ -165,9 +193,22 @@ class DTensor(Ragged):
         out: Tensor = cross(ToLocal, self, layout=layout)
         return out
 
-    def full_tensor(self) -> Tensor:
-        """Return the whole as a Tensor, the same on all ranks of the mesh."""
-        return self.placed_as(self.layout.replicated(), asked=True).to_local()
+    def full_tensor(self, *, grad_placements: Placements | None = None) -> Tensor:
+        """Return the whole as a Tensor, the same on all ranks of the mesh, which all call this.
+
+        Parameters
+        ----------
+        grad_placements : sequence of Placement, optional
+            As for `to_local`, of the whole: ``[Partial()]`` where ranks go on with it each in its own way.
+
+        Raises
+        ------
+        LayoutError
+            This rank is not in the mesh.
+        """
+        refuse_outside("full_tensor", self.layout.mesh)
+        whole = self.placed_as(self.layout.replicated(), asked=True)
+        return whole.to_local(grad_placements=grad_placements)
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, np.dtype[Any]]:
         """Return the whole as a NumPy array; all ranks of the mesh must call it."""
@@ -175,6 +216,7 @@ class DTensor(Ragged):
 
     def _whole(self) -> Array:
         """Return the array of the whole, off the tape."""
+        refuse_outside("reading values", self.layout.mesh)
         return moved(self.data, self.layout.replicated()).local
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -191,9 +233,15 @@ class DTensor(Ragged):
     def __bool__(self) -> bool:
         return bool(Tensor(self._whole()))
 
+    def __contains__(self, value: object) -> bool:
+        same: Any = self == value
+        return bool(same.any())
+
     def __repr__(self) -> str:
-        whole = Tensor(self._whole())
-        body = repr(whole)[len("tensor(") : -1]
+        if self.layout.mesh.get_coordinate() is None:
+            body = f"not held here, shape={self.shape}, dtype={self.dtype}"
+        else:
+            body = repr(Tensor(self._whole()))[len("tensor(") : -1]
         note = (
             f", grad_fn={self.node}"
             if self.node is not None

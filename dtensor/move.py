@@ -8,10 +8,10 @@ from shardwise.collectives import implicit
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.redistribute.many import run_many
 from shardwise.dtensor.redistribute.plan import plan
-from shardwise.dtensor.redistribute.run import run
+from shardwise.dtensor.redistribute.run import run, start
 from shardwise.dtensor.sharded_array import ShardedArray
 
-__all__ = ["all_moved", "moved"]
+__all__ = ["all_moved", "moved", "moved_later"]
 
 
 def moved(array: ShardedArray, target: Layout, asked: bool = False) -> ShardedArray:
@@ -36,6 +36,16 @@ def moved(array: ShardedArray, target: Layout, asked: bool = False) -> ShardedAr
         return ShardedArray(run(steps, array.local), target)
     with implicit():
         return ShardedArray(run(steps, array.local), target)
+
+
+def moved_later(array: ShardedArray, target: Layout) -> ShardedArray:
+    """Begin to bring an array into another layout; the first use of the result waits."""
+    if array.layout is target:
+        return array
+    later = ShardedArray.__new__(ShardedArray)
+    later.layout = target
+    later.pending = start(plan(array.layout, target), array.local)
+    return later
 
 
 def all_moved(pairs: list[tuple[ShardedArray, Layout]], asked: bool = False) -> list[ShardedArray]:

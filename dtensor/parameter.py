@@ -1,13 +1,13 @@
-"""Parameters of modules that lie over the ranks of a mesh."""
+"""Parameters and buffers of modules that lie over the ranks of a mesh."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from shardwise.dtensor.dtensor import DTensor
-from shardwise.nn import Parameter
+from shardwise.nn import Buffer, Parameter
 
-__all__ = ["ShardedParameter"]
+__all__ = ["ShardedBuffer", "ShardedParameter"]
 
 
 class ShardedParameter(Parameter, DTensor):
@@ -17,4 +17,13 @@ class ShardedParameter(Parameter, DTensor):
         DTensor.__init__(self, data.data if isinstance(data, DTensor) else data, requires_grad)
 
 
+class ShardedBuffer(Buffer, DTensor):
+    """A `Buffer` that is a DTensor: what ``Buffer(x)`` gives of a DTensor ``x``."""
+
+    def __init__(self, data: Any, persistent: bool = True) -> None:
+        DTensor.__init__(self, data.data if isinstance(data, DTensor) else data)
+        self.persistent = persistent
+
+
 DTensor.parameter_class = ShardedParameter
+DTensor.buffer_class = ShardedBuffer

@@ -33,8 +33,9 @@ class ShardedArray(NDArrayOperatorsMixin):
     layout : Layout
     """
 
-    __slots__ = ("layout", "local")
+    __slots__ = ("layout", "local", "pending")
     tensor_class: Callable[[Any], Any]  # DTensor, once it is there
+    pending: Any  # a change of layout that goes on; `local` is not there yet
     relaid: Callable[..., list[Any]]  # `move.all_moved`, which stands on this
 
     def __init__(self, local: Array, layout: Layout) -> None:
@@ -114,12 +115,19 @@ class ShardedArray(NDArrayOperatorsMixin):
         return ShardedArray(self.local.astype(dtype, copy=copy), self.layout.with_dtype(dtype))
 
     def __getattr__(self, name: str) -> Any:
-        """Give the methods of arrays, of the whole."""
+        """Give the methods of arrays, of the whole; and the part itself, if it has not come yet."""
+        if name == "local":  # the slot is empty
+            self.local = self.pending.wait()
+            del self.pending
+            return self.local
         if name.startswith("_") or not callable(getattr(np.ndarray, name, None)):
             raise AttributeError(
                 f"a ShardedArray has no attribute {name!r}; to_local() gives this rank's part"
             )
         return lambda *args, **kwargs: self._on_replicas(getattr(self.whole(), name), args, kwargs)
+
+    def __bool__(self) -> bool:
+        return bool(self.whole())
 
     def whole(self) -> Array:
         """Return the array of the whole, the same on all ranks, which must all call this."""
@@ -179,8 +187,16 @@ class ShardedArray(NDArrayOperatorsMixin):
     def __setitem__(self, index: Any, value: Any) -> None:
         if index is not Ellipsis:
             raise LayoutError("a part of a sharded array cannot be written by index; write to the DTensor")
+        if self.layout.partial and getattr(value, "size", 1) == 1 and not isinstance(value, ShardedArray):
+            value = ShardedArray(np.full_like(self.local, value), self.layout.reduced())
         if isinstance(value, ShardedArray):
             value = ShardedArray.tensor_class(value).placed_as(self.layout).data.local
+        elif getattr(value, "size", 1) != 1:
+            raise LayoutError(
+                f"cannot write an array of shape {value.shape} into a DTensor: does each rank give its "
+                "part, or the whole? Write to to_local(), or give distribute_tensor(x, mesh, [Replicate()], "
+                "src_data_rank=None)"
+            )
         self.local[...] = value
 
     def __getitem__(self, index: Any) -> ShardedArray:

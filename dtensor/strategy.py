@@ -62,6 +62,8 @@ class Strategy:
     numbers: bool = field(init=False)
     """Whether some input is no tensor."""
     no_need: tuple[bool, ...] = field(init=False)
+    lead: int = field(init=False)
+    """The first input that is a tensor."""
     told: dict[tuple[int, ...], dict[str, Any]] = field(init=False, default_factory=dict)
     """The parameters for the parts at a coordinate, once they were asked for."""
 
@@ -78,6 +80,7 @@ class Strategy:
         put(self, "shares", len(held) > 1)
         put(self, "numbers", len(held) < len(self.inputs))
         put(self, "no_need", (False,) * len(self.inputs))
+        put(self, "lead", next((i for i, layout in enumerate(self.inputs) if layout is not None), 0))
 
     @property
     def mesh(self) -> DeviceMesh:

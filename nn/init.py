@@ -11,10 +11,13 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from shardwise.backend import random as bits
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.backend.quantile import normal_from_doublewords
-from shardwise.tensor import Tensor, as_tensor, no_grad, rand, randn
+from shardwise.tensor import Tensor, as_tensor, next_draw, no_grad, rand, rand_like, randn, randn_like
+from shardwise.tensor.part import in_parts
+from shardwise.tensor.signature import Part
 
 __all__ = [
     "Mode", "Nonlinearity", "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_",
@@ -70,7 +73,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
         raise ArgumentError(f"uniform_ needs a <= b, got a={a} and b={b}")
     if tensor.device == "shape":
         return tensor
-    return _write(tensor, rand(*tensor.shape, dtype=tensor.dtype, device=tensor.device) * (b - a) + a)
+    return _write(tensor, rand_like(tensor) * (b - a) + a)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
@@ -79,7 +82,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
         raise ArgumentError(f"normal_ needs std >= 0, got {std}")
     if tensor.device == "shape":
         return tensor
-    return _write(tensor, randn(*tensor.shape, dtype=tensor.dtype, device=tensor.device) * std + mean)
+    return _write(tensor, randn_like(tensor) * std + mean)
 
 
 def trunc_normal_(
@@ -95,10 +98,15 @@ def trunc_normal_(
     if mirrored:
         low, high = -high, -low
     start, width = _below(low), _below(high) - _below(low)
-    place = rand(*tensor.shape, dtype=np.float64).data * width + start
-    values = normal_from_doublewords(np.floor(place * 2.0**64).astype(np.uint64))
-    values = np.clip((-values if mirrored else values) * std + mean, a, b)
-    return _write(tensor, _on_device(values, tensor))
+    draw, dtype, device = next_draw(), tensor.dtype, tensor.device
+
+    def make(part: Part, local: Array) -> Array:
+        place = bits.uniform(part.shape, np.float64, draw.seed, draw.stream, draw.place(part)) * width + start
+        values = normal_from_doublewords(np.floor(place * 2.0**64).astype(np.uint64))
+        values = np.clip((-values if mirrored else values) * std + mean, a, b)
+        return as_tensor(values, dtype=dtype, device=device).data
+
+    return _write(tensor, in_parts(tensor, make))
 
 
 def _below(x: float) -> float:
@@ -238,7 +246,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
 
 
 def _on_device(values: Array, tensor: Tensor) -> Tensor:
-    return as_tensor(values, dtype=tensor.dtype, device=tensor.device)
+    return tensor.new_tensor(values)
 
 
 def _write(tensor: Tensor, values: Tensor) -> Tensor:

@@ -47,6 +47,12 @@ class Buffer(Tensor):
         Whether it is part of the module's state.
     """
 
+    def __new__(cls, data: Any = None, *args: Any, **kwargs: Any) -> Buffer:
+        """Return an object of the class that the tensor names, as a `Parameter`."""
+        kind: Any = getattr(type(data), "buffer_class", None) if cls is Buffer else None
+        made: Buffer = object.__new__(kind or cls)
+        return made
+
     def __init__(self, data: Any, persistent: bool = True) -> None:
         super().__init__(data.data if isinstance(data, Tensor) else as_tensor(data).data)
         self.persistent = persistent

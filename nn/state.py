@@ -104,9 +104,10 @@ class State(Tree):
         with no_grad():
             for name, tensor in own.items():
                 if name in state_dict:
-                    tensor.detach().copy_(
-                        as_tensor(state_dict[name], dtype=tensor.dtype, device=tensor.device)
-                    )
+                    given = as_tensor(state_dict[name], dtype=tensor.dtype, device=tensor.device)
+                    if type(given.data) is not type(tensor.data):  # the values of a whole, for parts of it
+                        given = tensor.new_tensor(given)
+                    tensor.detach().copy_(given)
         return keys
 
     def _assign_state(self, given: Mapping[str, Tensor | Array]) -> None:

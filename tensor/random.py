@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError
+from shardwise.backend.position import Place, placed
+from shardwise.tensor.signature import Part
 
 __all__ = [
     "Draw", "Scope", "enter", "initial_seed", "manual_seed", "next_draw", "replay", "row_window", "scope",
@@ -87,6 +89,10 @@ class Draw:
         for n in shape:
             size *= n
         return first * (size // rows) if rows and shape[0] % rows == 0 else 0
+
+    def place(self, part: Part) -> Place:
+        """Return where a part of a local array lies in the global batch."""
+        return placed(self.offset(part.whole), *part)
 
 
 def manual_seed(seed: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ from shardwise.backend import random as bits
 from shardwise.backend.array import Array, DTypeLike
 from shardwise.backend.errors import ArgumentError
 from shardwise.backend.kind import as_dtype
+from shardwise.backend.position import placed
 from shardwise.backend.select import backend_of, get_backend
 from shardwise.tensor.creation import as_tensor
 from shardwise.tensor.fresh import Size, moved, read_shape, unset
+from shardwise.tensor.part import in_parts, part_of
 from shardwise.tensor.random import Draw, next_draw
+from shardwise.tensor.signature import Part
 from shardwise.tensor.tensor import Tensor
 
 __all__ = [
@@ -39,7 +43,7 @@ def rand(
         float32 (if not given), float16, bfloat16, float64, complex64 or complex128.
     """
     shape = read_shape(sizes if size is None else (*sizes, size))
-    return Tensor(_uniform(shape, dtype or np.float32, device), requires_grad)
+    return Tensor(_uniform(part_of(shape), dtype or np.float32, device, next_draw()), requires_grad)
 
 
 def randn(
@@ -54,7 +58,7 @@ def randn(
     Parameters are those of `rand`.
     """
     shape = read_shape(sizes if size is None else (*sizes, size))
-    return Tensor(_normal(shape, dtype or np.float32, device), requires_grad)
+    return Tensor(_normal(part_of(shape), dtype or np.float32, device, next_draw()), requires_grad)
 
 
 def rand_like(
@@ -64,9 +68,7 @@ def rand_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return uniform random numbers in [0, 1), of the shape, dtype and device of `input`."""
-    x = as_tensor(input)
-    array = _uniform(x.shape, dtype or x.dtype, device or x.device)
-    return _wrapped(x, array, requires_grad)
+    return _drawn_like(input, dtype, device, requires_grad, _uniform)
 
 
 def randn_like(
@@ -76,9 +78,7 @@ def randn_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return normal random numbers of mean 0 and variance 1, of the shape, dtype and device of `input`."""
-    x = as_tensor(input)
-    array = _normal(x.shape, dtype or x.dtype, device or x.device)
-    return _wrapped(x, array, requires_grad)
+    return _drawn_like(input, dtype, device, requires_grad, _normal)
 
 
 def randint(
@@ -101,7 +101,8 @@ def randint(
         low, high, size = 0, low, high if size is None else size
     if size is None:
         raise ArgumentError("randint: wanted (high, size) or (low, high, size), and got no size")
-    return Tensor(_integers(low, high, read_shape((size,)), dtype, device), requires_grad)
+    part = part_of(read_shape((size,)))
+    return Tensor(_integers(low, high, part, dtype, device, next_draw()), requires_grad)
 
 
 def randint_like(
@@ -114,11 +115,14 @@ def randint_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return random integers in [low, high), or [0, low), of the shape, dtype and device of `input`."""
-    x = as_tensor(input)
-    if high is None:
-        low, high = 0, low
-    array = _integers(low, high, x.shape, dtype or x.dtype, device or x.device)
-    return _wrapped(x, array, requires_grad)
+    lowest, end = (0, low) if high is None else (low, high)
+    return _drawn_like(
+        input,
+        dtype,
+        device,
+        requires_grad,
+        lambda part, kind, place, draw: _integers(lowest, end, part, kind, place, draw),
+    )
 
 
 def randperm(
@@ -150,12 +154,16 @@ def bernoulli(p: float | Tensor | Array, size: Size | None = None, device: str |
         p = as_tensor(p)
         if size is not None:
             raise ArgumentError("bernoulli: a tensor of probabilities has its own shape; leave size away")
-        host = backend_of(p.data).to_host(p.data)
-        if not np.all((host >= 0) & (host <= 1)):
+        if not bool(((p >= 0) & (p <= 1)).all()):
             raise ArgumentError("bernoulli: wanted probabilities from 0 to 1; clip() them first")
-        draw = next_draw()
-        uniform = bits.uniform(p.shape, np.float64, draw.seed, draw.stream, draw.offset(p.shape))
-        return p.wrap(moved((uniform < host).astype(p.dtype), p.device))
+        draw, kind, place = next_draw(), p.dtype, p.device
+
+        def make(part: Part, local: Array) -> Array:
+            uniform = bits.uniform(part.shape, np.float64, draw.seed, draw.stream, draw.place(part))
+            return moved((uniform < backend_of(local).to_host(local)).astype(kind), place)
+
+        out: Tensor = in_parts(p, make)
+        return out
     if size is None:
         raise ArgumentError("bernoulli: a probability that is a number needs a size")
     shape, draw = read_shape((size,)), next_draw()
@@ -199,7 +207,7 @@ def normal(
         dtype = dtype or np.result_type(*[each.dtype for each in given])
     else:
         shape = read_shape((size,))
-    standard = _normal(shape, dtype or np.float32, place)
+    standard = _normal(part_of(shape), dtype or np.float32, place, next_draw())
     array: Any = standard * width + middle
     if isinstance(array, np.generic):  # NumPy's answer where there are no dims
         array = np.asarray(array)
@@ -233,43 +241,52 @@ def multinomial(input: Tensor | Array, num_samples: int, replacement: bool = Fal
     return as_tensor(input).multinomial(num_samples, replacement)
 
 
-def _wrapped(like: Tensor, array: Array, requires_grad: bool) -> Tensor:
-    out = like.wrap(array)
+def _drawn_like(
+    input: Tensor | Array,
+    dtype: DTypeLike | None,
+    device: str | None,
+    requires_grad: bool,
+    make: Callable[[Part, DTypeLike, str | None, Draw], Array],
+) -> Tensor:
+    """Return random numbers that lie as a tensor does."""
+    x, draw = as_tensor(input), next_draw()
+    kind, place = dtype or x.dtype, device or x.device
+    out: Tensor = in_parts(x, lambda part, local: make(part, kind, place, draw))
     return out.requires_grad_() if requires_grad else out
 
 
-def _uniform(shape: tuple[int, ...], dtype: DTypeLike, device: str | None) -> Array:
-    kind, draw = as_dtype(dtype, "rand"), next_draw()
+def _uniform(part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+    kind = as_dtype(dtype, "rand")
     if _without_data(device):
-        return unset(shape, kind, device)
+        return unset(part.shape, kind, device)
     if kind.kind == "c":
-        return moved(_as_complex(bits.uniform, shape, kind, draw), device)
-    return moved(bits.uniform(shape, kind, draw.seed, draw.stream, draw.offset(shape)), device)
+        return moved(_as_complex(bits.uniform, part, kind, draw), device)
+    return moved(bits.uniform(part.shape, kind, draw.seed, draw.stream, draw.place(part)), device)
 
 
-def _normal(shape: tuple[int, ...], dtype: DTypeLike, device: str | None) -> Array:
-    kind, draw = as_dtype(dtype, "randn"), next_draw()
+def _normal(part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+    kind = as_dtype(dtype, "randn")
     if _without_data(device):
-        return unset(shape, kind, device)
+        return unset(part.shape, kind, device)
     if kind.kind == "c":
-        return moved(_as_complex(bits.normal, shape, kind, draw) * 0.5**0.5, device)
-    return moved(bits.normal(shape, kind, draw.seed, draw.stream, draw.offset(shape)), device)
+        return moved(_as_complex(bits.normal, part, kind, draw) * 0.5**0.5, device)
+    return moved(bits.normal(part.shape, kind, draw.seed, draw.stream, draw.place(part)), device)
 
 
-def _integers(low: int, high: int, shape: tuple[int, ...], dtype: DTypeLike, device: str | None) -> Array:
-    kind, draw = as_dtype(dtype, "randint"), next_draw()
+def _integers(low: int, high: int, part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+    kind = as_dtype(dtype, "randint")
     if _without_data(device):
-        return unset(shape, kind, device)
-    array = bits.integers(low, high, shape, draw.seed, draw.stream, draw.offset(shape))
+        return unset(part.shape, kind, device)
+    array = bits.integers(low, high, part.shape, draw.seed, draw.stream, draw.place(part))
     return moved(array.astype(kind, copy=False), device)
 
 
-def _as_complex(make: Any, shape: tuple[int, ...], dtype: np.dtype[Any], draw: Draw) -> Array:
+def _as_complex(make: Any, part: Part, dtype: np.dtype[Any], draw: Draw) -> Array:
     """Draw real and imaginary parts side by side."""
-    pairs = (*shape, 2)
-    parts: Array = make(
-        pairs, np.empty(0, dtype).real.dtype, draw.seed, draw.stream, draw.offset(pairs) if shape else 0
-    )
+    pairs = Part((*part.offset, 0), (*part.shape, 2), (*part.whole, 2))
+    first = draw.offset(pairs.whole) if part.whole else 0
+    kind = np.empty(0, dtype).real.dtype
+    parts: Array = make(pairs.shape, kind, draw.seed, draw.stream, placed(first, *pairs))
     return parts.view(dtype)[..., 0]
 
 

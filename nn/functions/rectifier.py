@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend import random as bits
+from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, DTypeError, ShapeError
 from shardwise.nn.check import check_reals, check_tensors
 from shardwise.nn.functions.in_place import placed
 from shardwise.tensor import Tensor, next_draw
 from shardwise.tensor.ops import piecewise, rectifier
+from shardwise.tensor.part import in_parts
+from shardwise.tensor.signature import Part
 
 __all__ = [
     "celu", "elu", "hardtanh", "leaky_relu", "prelu", "relu", "relu6", "rrelu", "selu", "threshold",
@@ -157,12 +160,17 @@ def rrelu(
     if not training:
         result = rectifier.LeakyRelu.apply(input, slope=(lower + upper) / 2.0)
     else:
-        draw = next_draw()
-        place = draw.seed, draw.stream, draw.offset(input.shape)
-        precision = np.float64 if input.dtype == np.float64 else np.float32
-        uniform = bits.uniform(input.shape, precision, *place, like=input.data)
-        slopes = (uniform * (upper - lower) + lower).astype(input.dtype)
-        result = rectifier.PRelu.apply(input, slopes)
+        draw, dtype = next_draw(), input.dtype
+        precision = np.float64 if dtype == np.float64 else np.float32
+
+        def make(part: Part, local: Array) -> Array:
+            uniform = bits.uniform(
+                part.shape, precision, draw.seed, draw.stream, draw.place(part), like=local
+            )
+            slopes: Array = (uniform * (upper - lower) + lower).astype(dtype)
+            return slopes
+
+        result = rectifier.PRelu.apply(input, in_parts(input, make))
     return placed("rrelu", input, result, inplace)
 
 

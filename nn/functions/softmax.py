@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from shardwise.backend import random as bits
-from shardwise.backend.array import DTypeLike
+from shardwise.backend.array import Array, DTypeLike
 from shardwise.backend.errors import ArgumentError
 from shardwise.nn.check import check_reals, check_tensors
 from shardwise.tensor import Tensor, next_draw
 from shardwise.tensor.dim import counted_dim
+from shardwise.tensor.part import in_parts
+from shardwise.tensor.signature import Part
 
 __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 
@@ -68,18 +70,22 @@ def gumbel_softmax(
     check_reals("gumbel_softmax", logits=logits)
     if not tau > 0:
         raise ArgumentError(f"gumbel_softmax: tau must be above 0, got {tau}")
-    draw = next_draw()
-    offset = draw.offset(logits.shape)
-    uniform = bits.uniform(logits.shape, np.float64, draw.seed, draw.stream, offset, like=logits.data)
-    gumbel = -np.log(-np.log(np.maximum(uniform, _SMALLEST)))
-    soft = ((logits + Tensor(gumbel.astype(logits.dtype))) * (1.0 / tau)).softmax(dim)
+    draw, dtype = next_draw(), logits.dtype
+
+    def make(part: Part, local: Array) -> Array:
+        place = draw.place(part)
+        uniform = bits.uniform(part.shape, np.float64, draw.seed, draw.stream, place, like=local)
+        gumbel: Array = -np.log(-np.log(np.maximum(uniform, _SMALLEST)))
+        return gumbel.astype(dtype)
+
+    soft: Tensor = ((logits + in_parts(logits, make)) * (1.0 / tau)).softmax(dim)
     if not hard or not soft.ndim:
         return soft
     place = counted_dim("gumbel_softmax", dim, soft.ndim)
     places = np.arange(soft.shape[place], like=soft.data)
     places = np.reshape(places, (-1, *(1,) * (soft.ndim - 1 - place)))
     chosen = np.equal(places, np.argmax(soft.data, axis=place, keepdims=True))
-    one_hot = Tensor(chosen.astype(soft.dtype))
+    one_hot: Tensor = soft.wrap(chosen.astype(soft.dtype))
     return one_hot - soft.detach() + soft
 
 

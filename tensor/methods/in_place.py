@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,6 +14,8 @@ from shardwise.tensor.function import Function
 from shardwise.tensor.methods.carrier import Carrier, Operand
 from shardwise.tensor.mode import current_mode
 from shardwise.tensor.ops import arithmetic, bitwise, power, view
+from shardwise.tensor.part import part_of
+from shardwise.tensor.signature import Part
 from shardwise.tensor.tape import Node, Version
 
 __all__ = ["InPlace"]
@@ -23,6 +26,10 @@ class InPlace(Carrier):
 
     _version: Version | None = None
     _view: bool = False
+
+    def _parted(self, make: Callable[[Part, Array], Array]) -> Array:
+        """Return an array that lies as this tensor's does: ``make(part, local)`` for every part of it."""
+        return make(part_of(self.data.shape), self.data)
 
     # ---- versions and views
 

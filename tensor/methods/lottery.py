@@ -10,7 +10,7 @@ from shardwise.backend import random as bits
 from shardwise.backend.array import Array
 from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.backend.select import backend_of
-from shardwise.tensor.fresh import moved, unset
+from shardwise.tensor.fresh import unset
 from shardwise.tensor.random import next_draw
 
 __all__ = ["draw_by_weight"]
@@ -44,7 +44,7 @@ def draw_by_weight(input: Any, num_samples: int, replacement: bool) -> Any:
     indices = (
         _with_replacement(weights, uniform) if replacement else _by_race(weights, uniform)[..., :num_samples]
     )
-    return input.wrap(moved(np.ascontiguousarray(indices).astype(np.int64), input.device))
+    return input.new_tensor(np.ascontiguousarray(indices).astype(np.int64), dtype=np.int64)
 
 
 def _with_replacement(weights: Array, uniform: Array) -> Array:

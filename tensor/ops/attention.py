@@ -10,9 +10,8 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.attention.attention import Dropped, attention_backward, attention_forward
-from shardwise.backend.position import Place
+from shardwise.backend.position import Place, placed
 from shardwise.tensor.function import Context, Function, Gradients
-from shardwise.tensor.ops.dropout import placed
 from shardwise.tensor.signature import Part
 
 __all__ = ["Attention"]
@@ -54,7 +53,7 @@ class Attention(Function):
             return params
         out, keys = outputs[0], inputs[1]
         weights = Part(*[(*of_out[:-1], of_keys[-2]) for of_out, of_keys in zip(out, keys, strict=True)])
-        return {**params, "offset": placed(params.get("offset", 0), weights)}
+        return {**params, "offset": placed(params.get("offset", 0), *weights)}
 
     @staticmethod
     def forward(

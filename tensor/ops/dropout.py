@@ -9,12 +9,12 @@ import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.random.dropout import dropout_backward, dropout_forward
-from shardwise.backend.position import Place, grid_of, located
+from shardwise.backend.position import Place, placed
 from shardwise.backend.random import bernoulli
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.signature import Part
 
-__all__ = ["Dropout", "Keep", "placed"]
+__all__ = ["Dropout", "Keep"]
 
 
 class Dropout(Function):
@@ -31,7 +31,7 @@ class Dropout(Function):
     @staticmethod
     def localize(params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]) -> dict[str, Any]:
         """Say which bits a part takes."""
-        return {**params, "offset": placed(params["offset"], outputs[0])}
+        return {**params, "offset": placed(params["offset"], *outputs[0])}
 
     @staticmethod
     def forward(ctx: Context, x: Array, p: float, seed: int, stream: int, offset: Place) -> Array:
@@ -62,7 +62,7 @@ class Keep(Function):
     @staticmethod
     def localize(params: dict[str, Any], inputs: Sequence[Part], outputs: Sequence[Part]) -> dict[str, Any]:
         """Say which bits a part takes."""
-        return {**params, "offset": placed(params["offset"], outputs[0], params["dims"])}
+        return {**params, "offset": placed(params["offset"], *[of[: params["dims"]] for of in outputs[0]])}
 
     @staticmethod
     def forward(
@@ -91,10 +91,3 @@ class Keep(Function):
         if mask is None:  # linear but for the constants
             return (Keep.apply(g, scale=ctx.scale, shift=0.0, dropped=0.0, **ctx.params),)
         return (np.where(mask, g * ctx.scale, 0.0),)
-
-
-def placed(place: Place, part: Part, dims: int | None = None) -> Place:
-    """Return which random bits a part takes, in its first `dims` dims, of those that the whole takes."""
-    positions = located(place, part.offset[:dims], part.whole[:dims])
-    run = grid_of(positions, part.shape[:dims])
-    return run if isinstance(run, int) else positions
