@@ -10,14 +10,22 @@ from shardwise.backend.array import Array
 
 __all__ = ["packed", "previous", "seen_rows", "stacked", "step_order", "where_seen"]
 
+_LINE = 64  # bytes
+
 
 def packed(weight: Array, steps: int, rows: int) -> Array:
     """Return a transposed weight as it multiplies fastest at every step.
 
-    Products of a few rows with a matrix are a tenth faster where it is contiguous, those of one row are not;
-    making it so costs as much as a few products.
+    Products of a few rows with a matrix are faster where its rows are contiguous, those of one row are not;
+    making them so costs as much as a few products. Between them is a cache line: rows that lie a power of two
+    apart displace each other, and products took a third more.
     """
-    return np.ascontiguousarray(weight) if steps > 8 and rows > 1 else weight
+    if steps <= 8 or rows <= 1:
+        return weight
+    height, width = weight.shape
+    apart = np.empty((height, width + _LINE // weight.itemsize), weight.dtype)[:, :width]
+    apart[...] = weight
+    return apart
 
 
 def step_order(steps: int, reverse: bool) -> range:
