@@ -1,8 +1,9 @@
 """Every op beside torch: the kernel alone, and the whole op forward and backward.
 
-Both sides are in one process, on one thread and the same core, and take turns. The C library was told once
-to keep freed memory (`shardwise.backend.allocator.keep_pages`), for both. A kernel writes into an array that
-was there before; an op is what users call, with the tape and the memory of its results.
+Both sides are in one process, on one thread and the same core, and take turns. The clock is that of the
+thread: what else the core does costs no more than what it does to the caches. The C library was told once to
+keep freed memory (`shardwise.backend.allocator.keep_pages`), for both. A kernel writes into an array that was
+there before; an op is what users call, with the tape and the memory of its results.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ def take_turns(sides: Thunks, rounds: int, laps: int, lap: float) -> dict[str, R
     repeats = {}
     for side, call in sides.items():
         call()
-        start = time.perf_counter()
+        start = time.thread_time()
         call()
-        repeats[side] = max(1, int(lap / max(time.perf_counter() - start, 1e-7)))
+        repeats[side] = max(1, int(lap / max(time.thread_time() - start, 1e-7)))
     for _ in range(rounds):
         for side, call in sides.items():
             call()
             times = []
             for _ in range(laps):
-                start = time.perf_counter()
+                start = time.thread_time()
                 for _ in range(repeats[side]):
                     call()
-                times.append((time.perf_counter() - start) / repeats[side] * 1e6)
+                times.append((time.thread_time() - start) / repeats[side] * 1e6)
             took[side].append(times)
     return {side: Rounds(times) for side, times in took.items()}
 

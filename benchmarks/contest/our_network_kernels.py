@@ -102,8 +102,9 @@ def _cross_entropy_backward(x: Any, target: Any) -> Thunk:
 def _dropout(x: Any) -> Thunk:
     y, mask = np.empty_like(x), np.empty(x.shape, np.bool_)
     threshold, scale = int(0.1 * 2**32), 1 / 0.9
+    row, starts = (1, -1), np.zeros(1, np.int64)
     return lambda: _DROPOUT["forward"](
-        x.reshape(-1), y.reshape(-1), mask.reshape(-1), 1, 2, 3, 4, 0, threshold, scale
+        x.reshape(row), starts, y.reshape(row), mask.reshape(row), 1, 2, 3, 4, threshold, scale
     )
 
 
