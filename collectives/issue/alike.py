@@ -111,7 +111,15 @@ def issue_reduce_scatter(
 ) -> Work[T]:
     """Begin to reduce every rank's `x`, and to keep this rank's part."""
     group = entered_group(group, "reduce_scatter")
-    if dim == 0 and sizes is None and is_plain(x) and type(op) is str and (op, x.dtype) in PLAIN and x.ndim:
+    if (
+        dim == 0
+        and sizes is None
+        and type(x) is np.ndarray
+        and type(op) is str
+        and (op, x.dtype) in PLAIN
+        and x.flags.c_contiguous
+        and x.ndim
+    ):
         n, shape = group.size, x.shape
         part = plain_output(out, (shape[0] // n, *shape[1:]), x) if shape[0] % n == 0 else None
         if part is not None:

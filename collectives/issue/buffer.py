@@ -37,7 +37,10 @@ def plain_output(out: Array | None, shape: Shape, x: Array) -> Array | None:
     """
     if out is None:
         return np.empty(shape, x.dtype)
-    if out is x or not is_plain(out) or not _fits(out, shape, x):
+    if out is x or type(out) is not np.ndarray or out.shape != shape or out.dtype is not x.dtype:
+        return None
+    flags = out.flags
+    if not flags.c_contiguous or not flags.writeable:
         return None
     # Two arrays that own their memory are apart; asking NumPy takes longer.
     return out if (out.base is None and x.base is None) or not np.may_share_memory(out, x) else None
@@ -155,10 +158,6 @@ def output_flat(
     if out is None:
         return buffer, lambda: wrap(unpack(buffer, sizes, shape, dim))
     return buffer, lambda: wrap(_copied(unpack(buffer, sizes, shape, dim), out))
-
-
-def _fits(out: Array, shape: Shape, x: Array) -> bool:
-    return out.shape == shape and out.dtype is x.dtype and out.flags.writeable
 
 
 def _same(a: Array, b: Array) -> bool:

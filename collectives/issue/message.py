@@ -13,7 +13,7 @@ from shardwise.backend.cuda import is_cuda_array
 from shardwise.backend.errors import CollectiveError, DTypeError, ShapeError
 from shardwise.collectives.context import get_world
 from shardwise.collectives.device.message import receive_to_device, send_from_device
-from shardwise.collectives.issue.buffer import fresh, readable
+from shardwise.collectives.issue.buffer import fresh, is_plain, readable
 from shardwise.collectives.issue.check import check_output
 from shardwise.collectives.tag import Kind, wire_tag
 from shardwise.collectives.work import Work
@@ -31,11 +31,12 @@ def check_peer(peer: int, name: str, op: str, world: World) -> int:
     ------
     CollectiveError
     """
-    if not 0 <= operator.index(peer) < world.size:
+    place = operator.index(peer)
+    if not 0 <= place < world.size:
         raise CollectiveError(
             f"{op} on rank {world.rank}: {name}={peer}; wanted a global rank from 0 to {world.size - 1}."
         )
-    return operator.index(peer)
+    return place
 
 
 def issue_send(x: Array, dst: int, tag: int, kind: Kind, background: bool) -> Work[None]:
@@ -43,10 +44,12 @@ def issue_send(x: Array, dst: int, tag: int, kind: Kind, background: bool) -> Wo
     world = get_world()
     place = check_peer(dst, "dst", "send", world)
     wire = wire_tag(tag, kind, "send", world.rank)
-    x = readable(x, "send", lambda: f"send on rank {world.rank}")
+    plain = is_plain(x)
+    if not plain:
+        x = readable(x, "send", lambda: f"send on rank {world.rank}")
     if world.notes is not None:
         world.notes.sent(place, wire, x)
-    if is_cuda_array(x):
+    if not plain and is_cuda_array(x):
         begin = send_from_device(x, place, wire)
         # In two steps, of which the second must come also while nobody waits for it.
         return world.message("send", place, x.dtype, x.shape, begin, _nothing, True)
@@ -70,6 +73,17 @@ def issue_recv(
     world = get_world()
     place = check_peer(src, "src", "recv", world)
     wire = wire_tag(tag, kind, "recv", world.rank)
+    if shape is None and world.notes is None and is_plain(out) and out.flags.writeable:
+        # What most calls give: there is nothing to check.
+        return world.message(
+            "recv",
+            place,
+            out.dtype,
+            out.shape,
+            lambda by: by.recv(out, place, wire),
+            lambda: wrap(out),
+            background,
+        )
     where = f"recv on rank {world.rank}"
     if out is None:
         if shape is None:
