@@ -14,6 +14,7 @@
     │   └── AnomalyError                     the first NaN, under anomaly mode
     ├── ModuleError (ValueError, RuntimeError) a module, parameter or state_dict that does not fit
     ├── LayoutError (ValueError)             meshes, placements, layouts
+    ├── ScheduleError (ValueError)           actions, programs and schedules of a pipeline
     ├── CollectiveError (RuntimeError)       a collective that failed
     │   ├── CollectiveMismatchError          ranks disagree on what they run
     │   ├── CollectiveTimeoutError           a wait that ended without an answer
@@ -44,6 +45,7 @@ __all__ = [
     "LayoutError",
     "LinAlgError",
     "ModuleError",
+    "ScheduleError",
     "ShapeError",
     "ShardwiseError",
     "WorldAbortedError",
@@ -120,3 +122,7 @@ class ExpectationError(ShardwiseError, AssertionError):
 
 class LaunchError(ShardwiseError, RuntimeError):
     """A world that cannot be started as asked."""
+
+
+class ScheduleError(ShardwiseError, ValueError):
+    """An action, program or schedule of a pipeline that does not fit."""

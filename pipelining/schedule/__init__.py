@@ -1,0 +1,1 @@
+"""The named schedules: pure functions that give the program of every rank."""
