@@ -2,8 +2,10 @@
 
 from shardwise.dtensor.construct import distribute_tensor
 from shardwise.dtensor.dtensor import DTensor
+from shardwise.dtensor.factory import arange, empty, full, ones, rand, randint, randn, zeros
 from shardwise.dtensor.layout import Box, Layout
 from shardwise.dtensor.local import from_local
+from shardwise.dtensor.local_map import distribute_module, local_map
 from shardwise.dtensor.parameter import ShardedBuffer, ShardedParameter
 from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard, Spec
 from shardwise.dtensor.policy import implicit_replication
@@ -14,6 +16,7 @@ from shardwise.dtensor.replica import check_replicas
 
 __all__ = [
     "Box", "DTensor", "Layout", "LinkCosts", "Partial", "Placement", "Plan", "Replicate", "Shard",
-    "ShardedBuffer", "ShardedParameter", "Spec", "check_replicas", "distribute_tensor", "from_local",
-    "implicit_replication", "load_link_costs", "plan", "set_link_costs",
+    "ShardedBuffer", "ShardedParameter", "Spec", "arange", "check_replicas", "distribute_module",
+    "distribute_tensor", "empty", "from_local", "full", "implicit_replication", "load_link_costs",
+    "local_map", "ones", "plan", "rand", "randint", "randn", "set_link_costs", "zeros",
 ]  # fmt: skip

@@ -21,8 +21,8 @@ from shardwise.tensor.signature import Part
 from shardwise.tensor.tensor import Tensor
 
 __all__ = [
-    "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "randperm",
+    "bernoulli", "integers_of", "multinomial", "normal", "normal_of", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm", "uniform_of",
 ]  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def rand(
         float32 (if not given), float16, bfloat16, float64, complex64 or complex128.
     """
     shape = read_shape(sizes if size is None else (*sizes, size))
-    return Tensor(_uniform(part_of(shape), dtype or np.float32, device, next_draw()), requires_grad)
+    return Tensor(uniform_of(part_of(shape), dtype or np.float32, device, next_draw()), requires_grad)
 
 
 def randn(
@@ -58,7 +58,7 @@ def randn(
     Parameters are those of `rand`.
     """
     shape = read_shape(sizes if size is None else (*sizes, size))
-    return Tensor(_normal(part_of(shape), dtype or np.float32, device, next_draw()), requires_grad)
+    return Tensor(normal_of(part_of(shape), dtype or np.float32, device, next_draw()), requires_grad)
 
 
 def rand_like(
@@ -68,7 +68,7 @@ def rand_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return uniform random numbers in [0, 1), of the shape, dtype and device of `input`."""
-    return _drawn_like(input, dtype, device, requires_grad, _uniform)
+    return _drawn_like(input, dtype, device, requires_grad, uniform_of)
 
 
 def randn_like(
@@ -78,7 +78,7 @@ def randn_like(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return normal random numbers of mean 0 and variance 1, of the shape, dtype and device of `input`."""
-    return _drawn_like(input, dtype, device, requires_grad, _normal)
+    return _drawn_like(input, dtype, device, requires_grad, normal_of)
 
 
 def randint(
@@ -102,7 +102,7 @@ def randint(
     if size is None:
         raise ArgumentError("randint: wanted (high, size) or (low, high, size), and got no size")
     part = part_of(read_shape((size,)))
-    return Tensor(_integers(low, high, part, dtype, device, next_draw()), requires_grad)
+    return Tensor(integers_of(low, high, part, dtype, device, next_draw()), requires_grad)
 
 
 def randint_like(
@@ -121,7 +121,7 @@ def randint_like(
         dtype,
         device,
         requires_grad,
-        lambda part, kind, place, draw: _integers(lowest, end, part, kind, place, draw),
+        lambda part, kind, place, draw: integers_of(lowest, end, part, kind, place, draw),
     )
 
 
@@ -207,7 +207,7 @@ def normal(
         dtype = dtype or np.result_type(*[each.dtype for each in given])
     else:
         shape = read_shape((size,))
-    standard = _normal(part_of(shape), dtype or np.float32, place, next_draw())
+    standard = normal_of(part_of(shape), dtype or np.float32, place, next_draw())
     array: Any = standard * width + middle
     if isinstance(array, np.generic):  # NumPy's answer where there are no dims
         array = np.asarray(array)
@@ -255,7 +255,8 @@ def _drawn_like(
     return out.requires_grad_() if requires_grad else out
 
 
-def _uniform(part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+def uniform_of(part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+    """Return a part of an array of uniform random numbers."""
     kind = as_dtype(dtype, "rand")
     if _without_data(device):
         return unset(part.shape, kind, device)
@@ -264,7 +265,8 @@ def _uniform(part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Ar
     return moved(bits.uniform(part.shape, kind, draw.seed, draw.stream, draw.place(part)), device)
 
 
-def _normal(part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+def normal_of(part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+    """Return a part of an array of normal random numbers."""
     kind = as_dtype(dtype, "randn")
     if _without_data(device):
         return unset(part.shape, kind, device)
@@ -273,7 +275,8 @@ def _normal(part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Arr
     return moved(bits.normal(part.shape, kind, draw.seed, draw.stream, draw.place(part)), device)
 
 
-def _integers(low: int, high: int, part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+def integers_of(low: int, high: int, part: Part, dtype: DTypeLike, device: str | None, draw: Draw) -> Array:
+    """Return a part of an array of random integers."""
     kind = as_dtype(dtype, "randint")
     if _without_data(device):
         return unset(part.shape, kind, device)
