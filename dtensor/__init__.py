@@ -17,6 +17,7 @@ from shardwise.dtensor.replica import check_replicas
 __all__ = [
     "Box", "DTensor", "Layout", "LinkCosts", "Partial", "Placement", "Plan", "Replicate", "Shard",
     "ShardedBuffer", "ShardedParameter", "Spec", "arange", "check_replicas", "distribute_module",
-    "distribute_tensor", "empty", "from_local", "full", "implicit_replication", "load_link_costs",
-    "local_map", "ones", "plan", "rand", "randint", "randn", "set_link_costs", "zeros",
+    "distribute_tensor", "empty", "from_local", "full", "halo_exchange", "implicit_replication",
+    "load_link_costs", "local_map", "ones", "plan", "rand", "randint", "randn", "set_link_costs",
+    "zeros",
 ]  # fmt: skip

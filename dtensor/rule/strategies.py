@@ -13,14 +13,17 @@ from shardwise.dtensor.rule.mask import nonzero_rule
 from shardwise.dtensor.rule.regrouping import reshape_rule
 from shardwise.dtensor.rule.slicing import slice_rule, split_rule, unindex_rule
 from shardwise.dtensor.rule.turning import flip_rule, repeat_rule, roll_rule, tile_rule
+from shardwise.dtensor.rule.window import convolution_rule, pooling_rule
 from shardwise.dtensor.rule.writing import scatter_rule
 from shardwise.tensor.function import Function
 from shardwise.tensor.ops import (
+    convolution,
     embedding,
     gather,
     index,
     joining,
     padding,
+    pooling,
     repetition,
     scatter_reduce,
     search,
@@ -32,6 +35,7 @@ __all__ = ["RULES"]
 
 RULES: Mapping[type[Function], Rule] = MappingProxyType(
     {
+        convolution.Convolution: convolution_rule,
         embedding.WeighedEmbedding: embedding_rule,
         gather.Gather: gather_rule,
         gather.Scatter: scatter_rule,
@@ -43,6 +47,8 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         index.Unindex: unindex_rule,
         joining.Cat: cat_rule,
         padding.Pad: pad_rule,
+        pooling.AveragePool: pooling_rule,
+        pooling.MaxPool: pooling_rule,
         repetition.Flip: flip_rule,
         repetition.Repeat: repeat_rule,
         repetition.Roll: roll_rule,
