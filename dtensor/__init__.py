@@ -3,6 +3,7 @@
 from shardwise.dtensor.construct import distribute_tensor
 from shardwise.dtensor.dtensor import DTensor
 from shardwise.dtensor.factory import arange, empty, full, ones, rand, randint, randn, zeros
+from shardwise.dtensor.halo import halo_exchange
 from shardwise.dtensor.layout import Box, Layout
 from shardwise.dtensor.local import from_local
 from shardwise.dtensor.local_map import distribute_module, local_map
