@@ -1,17 +1,25 @@
-"""Floor 5: pipeline programs as data. The executor is not built yet."""
+"""Floor 5: pipeline programs as data. Stages, and what runs them."""
 
 from shardwise.pipelining.action import Action, parse_action
 from shardwise.pipelining.link import LINK_MODELS, LinkModel, Wait, run_on_links
 from shardwise.pipelining.lowering import lower
+from shardwise.pipelining.microbatch import Chunk, Fold, Replicate
+from shardwise.pipelining.pipeline import Pipeline
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.simulation import Costs, Simulation, simulate
+from shardwise.pipelining.stage import PipelineStage
 
 __all__ = [
     "LINK_MODELS",
     "Action",
+    "Chunk",
     "Costs",
+    "Fold",
     "LinkModel",
+    "Pipeline",
+    "PipelineStage",
     "Program",
+    "Replicate",
     "Simulation",
     "Wait",
     "lower",

@@ -25,8 +25,8 @@ from shardwise.backend.position import Place, placed
 from shardwise.tensor.signature import Part
 
 __all__ = [
-    "Draw", "Scope", "enter", "initial_seed", "manual_seed", "next_draw", "replay", "row_window", "scope",
-    "snapshot",
+    "Draw", "Scope", "enter", "initial_seed", "manual_seed", "next_draw", "next_forward", "replay",
+    "row_window", "scope", "snapshot",
 ]  # fmt: skip
 
 
@@ -146,6 +146,13 @@ def enter(scope: Scope) -> Iterator[None]:
         yield
     finally:  # not a reset: the count of forwards must survive
         _state.set(replace(_state.get(), scope=before))
+
+
+def next_forward() -> int:
+    """Take the number of the next forward of a root module, for one that runs in pieces."""
+    state = _state.get()
+    _state.set(replace(state, forwards=state.forwards + 1))
+    return state.forwards
 
 
 @contextmanager
