@@ -83,8 +83,8 @@ def _cut(leaf: Any, spec: Spec, count: int, what: str) -> list[Any]:
     length = leaf.shape[spec.dim]
     if length < count:
         raise ScheduleError(
-            f"{what} has {length} rows along dim {spec.dim}, and {count} microbatches need one each; use fewer, "
-            "or a larger batch"
+            f"{what} has {length} rows along dim {spec.dim}, and {count} microbatches need one each; use "
+            "fewer, or a larger batch"
         )
     pieces, start = [], 0
     for i in range(count):

@@ -154,8 +154,9 @@ class PipelineStage:
         for i, leaf in enumerate(leaves):
             if not isinstance(leaf, Tensor):
                 raise ScheduleError(
-                    f"stage {self.stage_index} gives a {type(leaf).__name__} as result {i}; only tensors cross "
-                    "between stages. Compute it where it is needed, or give it to each stage as a keyword argument"
+                    f"stage {self.stage_index} gives a {type(leaf).__name__} as result {i}; only tensors "
+                    "cross between stages. Compute it where it is needed, or give it to each stage as a "
+                    "keyword argument"
                 )
         return leaves, tree
 
