@@ -15,7 +15,8 @@ from shardwise.backend.array import Array
 from shardwise.backend.kernels.place.embedding import embedding_backward
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Partial, PartialOp, Placement, Replicate, Shard
-from shardwise.dtensor.rule.case import Case
+from shardwise.dtensor.rule.case import Case, Play
+from shardwise.dtensor.rule.exchange import fetch_rule
 from shardwise.dtensor.strategy import Strategy
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops import embedding, gather, index, take
@@ -282,9 +283,15 @@ def _looked_up(case: Case, dim: int, function: type[Function], places_at: int) -
     return case.strategy([table, index_layout, *factors], [target], function)
 
 
-def select_rule(case: Case) -> Strategy | None:
-    """Take slices from a part, where the dim is cut and the result is no larger than the whole."""
+def select_rule(case: Case) -> Strategy | Play | None:
+    """Take slices from a part, where the dim is cut and the result is no larger than the whole.
+
+    Where the index is cut alike, each rank asks the others for what it wants.
+    """
     dim = case.params["dim"] % case.first.ndim
+    fetched = fetch_rule(case, dim)
+    if fetched is not None:
+        return fetched
     return _looked_up(case, dim, SelectPart, dim)
 
 

@@ -10,6 +10,7 @@ from shardwise.dtensor.rule.indexing import index_rule, put_rule
 from shardwise.dtensor.rule.joining import cat_rule, pad_rule
 from shardwise.dtensor.rule.lookup import embedding_rule, gather_rule, select_rule
 from shardwise.dtensor.rule.mask import nonzero_rule
+from shardwise.dtensor.rule.ordering import distinct_rule, sort_rule, topk_rule
 from shardwise.dtensor.rule.regrouping import reshape_rule
 from shardwise.dtensor.rule.slicing import slice_rule, split_rule, unindex_rule
 from shardwise.dtensor.rule.turning import flip_rule, repeat_rule, roll_rule, tile_rule
@@ -22,6 +23,7 @@ from shardwise.tensor.ops import (
     gather,
     index,
     joining,
+    order,
     padding,
     pooling,
     repetition,
@@ -46,6 +48,9 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         index.Slice: slice_rule,
         index.Unindex: unindex_rule,
         joining.Cat: cat_rule,
+        order.Argsort: sort_rule,
+        order.Sort: sort_rule,
+        order.TopK: topk_rule,
         padding.Pad: pad_rule,
         pooling.AveragePool: pooling_rule,
         pooling.MaxPool: pooling_rule,
@@ -56,6 +61,7 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         scatter_reduce.ScatterReduce: scatter_rule,
         take.IndexCopy: scatter_rule,
         take.IndexSelect: select_rule,
+        search.Distinct: distinct_rule,
         search.Nonzero: nonzero_rule,
         view.CopiedReshape: reshape_rule,
         view.Reshape: reshape_rule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardwise.tensor.dim import counted_dim
-from shardwise.tensor.ops import index, search, view
+from shardwise.tensor.ops import search, take, view
 
 __all__ = ["distinct"]
 
@@ -43,7 +43,7 @@ def distinct(
     where, which, how_often = search.Distinct.apply(
         rows.detach(), dim=at, consecutive=consecutive, equal_nan=equal_nan
     )
-    results = [index.Index.apply(rows, index=(*(slice(None),) * at, where.data))]
+    results = [take.IndexSelect.apply(rows, where, dim=at)]
     if first:
         results.append(where)
     if inverse:
