@@ -8,6 +8,7 @@ from shardwise.pipelining.pipeline import Pipeline
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.simulation import Costs, Simulation, simulate
 from shardwise.pipelining.stage import PipelineStage
+from shardwise.pipelining.tied import Tied
 
 __all__ = [
     "LINK_MODELS",
@@ -21,6 +22,7 @@ __all__ = [
     "Program",
     "Replicate",
     "Simulation",
+    "Tied",
     "Wait",
     "lower",
     "parse_action",

@@ -14,6 +14,7 @@ from shardwise.pipelining.microbatch import merge, rows, split
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.schedule.single import forward_only
 from shardwise.pipelining.stage import PipelineStage
+from shardwise.pipelining.tied import Tied
 from shardwise.tensor import Tensor, random
 
 __all__ = ["Pipeline"]
@@ -34,6 +35,8 @@ class Pipeline:
         Whether losses of microbatches count by their rows, or each in full.
     ranks : sequence of int, optional
         Global rank of each place in the pipeline; 0 to p - 1, if not given.
+    tied : sequence of Tied, optional
+        Parameters that several stages share: made equal at the start, their gradients added up in each step.
     args_spec, kwargs_spec, target_spec, output_spec : optional
         See `microbatch`.
     """
@@ -46,6 +49,7 @@ class Pipeline:
         loss_fn: Callable[[Any, Any], Tensor] | None = None,
         loss_reduction: Literal["mean", "sum"] = "mean",
         ranks: Sequence[int] | None = None,
+        tied: Sequence[Tied] = (),
         args_spec: Any = None,
         kwargs_spec: Any = None,
         target_spec: Any = None,
@@ -72,6 +76,9 @@ class Pipeline:
             )
         self.loss_fn, self.loss_reduction = loss_fn, loss_reduction
         self.specs = (args_spec, kwargs_spec, target_spec, output_spec)
+        self.tied = tuple(tied)
+        for each in self.tied:
+            each.begin(self.stages, self.placement, self.ranks)
         self._agreed: dict[Any, Agreement] = {}
         evaluation = forward_only(1, program.microbatches)
         self._evaluation = lower(_forwards(program)) if len(program) > 1 or program.stages > 1 else evaluation
@@ -146,8 +153,12 @@ class Pipeline:
             weights=self._weights(targets, count), windows=self._windows(values, count),
             train=train, draw=random.next_forward() if draws else None,
         )  # fmt: skip
+        aside = [each.set_aside(self.stages) if train else None for each in self.tied]
         try:
             execution.run()
+            if train:
+                for each, before in zip(self.tied, aside, strict=True):
+                    each.add_up(self.stages, self.placement, self.ranks, before)
         except BaseException:
             for stage in self.stages.values():
                 stage.forget()

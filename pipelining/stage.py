@@ -16,6 +16,7 @@ from shardwise.nn import Module
 from shardwise.tensor import Tensor, random
 from shardwise.tensor.autograd import WeightGradients, backward, backward_inputs
 from shardwise.tensor.mode import enable_grad, is_grad_enabled
+from shardwise.tensor.recompute import recompute
 from shardwise.tensor.tree import TreeDef, tree_flatten, tree_unflatten
 
 __all__ = ["Meta", "PipelineStage", "Sharded", "Value"]
@@ -78,6 +79,8 @@ class PipelineStage:
         Of the whole model.
     device : str, optional
         Where it computes; taken for PyTorch's sake, since a module knows where it is.
+    checkpoint : bool
+        Keep only what was received of each microbatch, and run its forward again, once, for its backward.
     sharded : Sharded, optional
         Told of UNSHARD, RESHARD and REDUCE_GRAD.
 
@@ -94,6 +97,7 @@ class PipelineStage:
         num_stages: int,
         device: str | None = None,
         *,
+        checkpoint: bool = False,
         sharded: Sharded | None = None,
     ) -> None:
         if not 0 <= stage_index < num_stages:
@@ -104,6 +108,7 @@ class PipelineStage:
         self.stage_index = stage_index
         self.num_stages = num_stages
         self.device = device
+        self.checkpoint = checkpoint
         self.sharded = sharded
         self._live: dict[int, _Live] = {}
 
@@ -168,7 +173,10 @@ class PipelineStage:
         """Run a microbatch; `received` are the tensors whose gradients will be asked for."""
         if microbatch in self._live:
             raise ScheduleError(f"stage {self.stage_index} is to run microbatch {microbatch} a second time")
-        result = self.submodule(*args, **kwargs)
+        if self.checkpoint and is_grad_enabled():
+            result = recompute(self.submodule, *args, **kwargs)
+        else:
+            result = self.submodule(*args, **kwargs)
         if is_grad_enabled():
             self._live[microbatch] = _Live([each for each in received if each.requires_grad], [])
         return result

@@ -13,7 +13,7 @@ from shardwise import nn
 from shardwise.backend.errors import ScheduleError
 from shardwise.collectives import rank, run_threads
 from shardwise.nn import functional as F
-from shardwise.pipelining import Pipeline, PipelineStage, Program
+from shardwise.pipelining import Pipeline, PipelineStage, Program, Tied
 from shardwise.pipelining.schedule.interleaved import (
     interleaved_one_forward_one_backward,
     interleaved_zero_bubble,
@@ -166,6 +166,71 @@ def test_halves_are_the_whole_bit_for_bit() -> None:
     for whole, halves in zip(*gradients, strict=True):
         for a, b in zip(whole, halves, strict=True):
             assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("name", "p"),
+    [
+        ("1F1B", 2),
+        ("1F1B", 3),
+        ("InterleavedZeroBubble", 1),
+        ("InterleavedZeroBubble", 2),
+        ("ZBV", 1),
+        ("ZBV", 3),
+    ],
+)
+def test_checkpoints_and_tied_parameters(name: str, p: int) -> None:
+    """The first and the last stage share a matrix; every stage keeps its inputs only."""
+    program = SCHEDULES[name](p)
+    count = program.stages
+
+    class First(nn.Module):
+        def __init__(self, seed: int) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(np.random.default_rng(seed).standard_normal((WIDTH, WIDTH)))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ self.weight).tanh()
+
+    class Last(First):
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.weight.T
+
+    def parts(seeds: tuple[int, int]) -> list[nn.Module]:
+        middle: list[nn.Module] = []
+        for i in range(count - 2):
+            linear = nn.Linear(WIDTH, WIDTH)
+            linear.weight.data = np.random.default_rng(10 + i).standard_normal((WIDTH, WIDTH))
+            linear.bias.data = np.zeros(WIDTH)
+            middle.append(linear)
+        return [First(seeds[0]), *middle, Last(seeds[1])]
+
+    whole = parts((5, 5))
+    whole[-1].weight = whole[0].weight
+    for _ in range(2):
+        x = sw.tensor(X)
+        for module in whole:
+            x = module(x)
+        F.mse_loss(x, sw.tensor(Y)).backward()
+
+    def run(rank: int) -> None:
+        modules = parts((5, 6))  # other values in the last stage, which the first one's replace
+        here = [s for s, owner in program.placement.items() if owner == rank]
+        stages = [PipelineStage(modules[s], s, count, checkpoint=True) for s in here]
+        pipe = Pipeline(
+            program, stages, loss_fn=F.mse_loss, tied=[Tied(((0, "weight"), (count - 1, "weight")))]
+        )
+        for _ in range(2):
+            pipe.step(
+                *((sw.tensor(X),) if pipe.has_first else ()), target=sw.tensor(Y) if pipe.has_last else None
+            )
+        for stage in stages:
+            for mine, wanted in zip(
+                stage.submodule.parameters(), whole[stage.stage_index].parameters(), strict=True
+            ):
+                np.testing.assert_allclose(mine.grad.numpy(), wanted.grad.numpy(), rtol=1e-12, atol=1e-13)
+
+    run_threads(run, p)
 
 
 def test_a_wrong_map_of_stages_is_refused() -> None:
