@@ -9,6 +9,7 @@ from shardwise.dtensor.local import from_local
 from shardwise.dtensor.local_map import distribute_module, local_map
 from shardwise.dtensor.parameter import ShardedBuffer, ShardedParameter
 from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard, Spec
+from shardwise.dtensor.plot import plot_layout
 from shardwise.dtensor.policy import implicit_replication
 from shardwise.dtensor.redistribute.calibration import load_link_costs
 from shardwise.dtensor.redistribute.cost import LinkCosts, set_link_costs
@@ -19,6 +20,6 @@ __all__ = [
     "Box", "DTensor", "Layout", "LinkCosts", "Partial", "Placement", "Plan", "Replicate", "Shard",
     "ShardedBuffer", "ShardedParameter", "Spec", "arange", "check_replicas", "distribute_module",
     "distribute_tensor", "empty", "from_local", "full", "halo_exchange", "implicit_replication",
-    "load_link_costs", "local_map", "ones", "plan", "rand", "randint", "randn", "set_link_costs",
-    "zeros",
+    "load_link_costs", "local_map", "ones", "plan", "plot_layout", "rand", "randint", "randn",
+    "set_link_costs", "zeros",
 ]  # fmt: skip
