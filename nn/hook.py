@@ -10,6 +10,8 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import AutogradError
 from shardwise.tensor import Context, Function, Tensor
 from shardwise.tensor.function import Gradients
+from shardwise.tensor.mode import current_mode
+from shardwise.tensor.tape import Node, record_many
 
 __all__ = ["Crossing", "Hook"]
 
@@ -120,12 +122,24 @@ def _watched(
     values: tuple[Any, ...], places: list[int], watch: Callable[[Sequence[Any]], Gradients]
 ) -> tuple[Any, ...]:
     tensors = [values[i] for i in places]
-    passed: Any = _Boundary.apply(*tensors, watch=watch)
+    sharded = any(hasattr(tensor.data, "tensor_class") for tensor in tensors)
+    passed: Any = _passed(tensors, watch) if sharded else _Boundary.apply(*tensors, watch=watch)
     watched = list(values)
     for i, before, after in zip(places, tensors, passed, strict=True):
         after.look_at(before)  # the same memory: writes into it must be noticed
         watched[i] = after
     return tuple(watched)
+
+
+def _passed(tensors: list[Any], watch: Callable[[Sequence[Any]], Gradients]) -> tuple[Any, ...]:
+    """Let sharded tensors through as they are, whose ops would show parts of gradients, in other layouts."""
+    if not current_mode().grad:
+        return tuple(tensors)
+    node = Node((True,) * len(tensors))
+    node.watch = watch
+    passed = tuple([tensor.wrap(tensor.data) for tensor in tensors])
+    record_many(node, _Boundary, tuple(tensors), (), passed)
+    return passed
 
 
 def _spread(tensors: list[Any], places: list[int], count: int) -> tuple[Any, ...]:
@@ -136,7 +150,10 @@ def _spread(tensors: list[Any], places: list[int], count: int) -> tuple[Any, ...
 
 
 def _shown(grad: Any) -> Tensor:
-    return grad if isinstance(grad, Tensor) else Tensor(grad)
+    if isinstance(grad, Tensor):
+        return grad
+    shown: Tensor = getattr(grad, "tensor_class", Tensor)(grad)
+    return shown
 
 
 def _hidden(shown: Any, given: Any) -> Any:

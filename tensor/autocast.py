@@ -98,7 +98,10 @@ class _Door:
         return function.apply(*args, **params)
 
     def _meant(self, arg: Any) -> bool:
-        return isinstance(arg, Carrier) and (type(arg.data) is np.ndarray) == self._on_cpu
+        if not isinstance(arg, Carrier):
+            return False
+        here: Any = getattr(arg.data, "local", arg.data)  # of a sharded array: the part of this rank
+        return (type(here) is np.ndarray) == self._on_cpu
 
     def _narrowed(self, arg: Any) -> Any:
         if self._meant(arg) and arg.data.dtype == np.float32:
