@@ -6,7 +6,7 @@ from shardwise.dtensor.factory import arange, empty, full, ones, rand, randint, 
 from shardwise.dtensor.halo import halo_exchange
 from shardwise.dtensor.layout import Box, Layout
 from shardwise.dtensor.local import from_local
-from shardwise.dtensor.local_map import distribute_module, local_map
+from shardwise.dtensor.mapping import distribute_module, local_map
 from shardwise.dtensor.parameter import ShardedBuffer, ShardedParameter
 from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard, Spec
 from shardwise.dtensor.plot import plot_layout
