@@ -169,7 +169,11 @@ def _run(
         return outside(strategy, args, tracked)
     given = params
     if strategy.localized:
-        given = strategy.parameters(params, strategy.mesh.get_coordinate() or ())
+        here = strategy.mesh.get_coordinate() or ()
+        given = strategy.parameters(params, here)
+        for i, axes in strategy.once:  # a number that is added to a sum of terms belongs into one of them
+            if any([here[axis] for axis in axes]):
+                locals_[i] = type(locals_[i])()
     ctx: Context
     if tracked:
         ctx = _new(Node)

@@ -36,7 +36,7 @@ class Option:
     op : str
         The reduction that the outputs, or those without the letter, are partial with; empty if none.
     terms : frozenset of int
-        Inputs that must be partial.
+        Inputs that must be partial. A number among them belongs into one term of a sum.
     """
 
     letter: str = ""
@@ -150,7 +150,7 @@ def _cut(function: type[Function], terms: Terms, letter: str, tracked: bool) -> 
             return
     if all(any(dim.name == letter for dim in term) for term in terms.outputs):
         yield Option(letter)
-    elif function.reduces and (function.reduces == "sum" or not tracked):
+    elif function.reduces and (function.reduces == "sum" or not tracked or not hasattr(function, "backward")):
         yield Option(letter, function.reduces, frozenset(function.addends))
 
 
@@ -167,16 +167,19 @@ def _passed(
     linear = function.linear
     if op == "sum" or (op == "avg" and not tracked):
         if linear == "all":
-            if len(arrays) == given:
-                yield Option("", op, frozenset(arrays))
+            yield Option("", op, frozenset(range(len(layouts))))
         elif linear == "each":
             if i not in function.addends:
                 yield Option("", op, frozenset([i, *(j for j in function.addends if j in arrays)]))
-        elif linear and i in linear and all(layouts[j] is not None for j in linear):
+        elif linear and i in linear:
             yield Option("", op, frozenset(linear))
-    elif op in ("max", "min") and function.monotone and not tracked and given == 1:
-        turned = {"max": "min", "min": "max"}
-        yield Option("", op if function.monotone > 0 else turned[op], frozenset([i]))
+    elif op in ("max", "min") and not tracked:
+        if function.commutes == op:
+            yield Option("", op, frozenset(range(len(layouts))))
+        elif function.monotone and given == 1 and layouts[i].dtype.kind == "f":  # type: ignore[union-attr]
+            # Of integers the lowest, which stands for nothing, has no counterpart on the other side.
+            turned = {"max": "min", "min": "max"}
+            yield Option("", op if function.monotone > 0 else turned[op], frozenset([i]))
 
 
 def _cost(layout: Layout, axis: int, wanted: Placement) -> float:

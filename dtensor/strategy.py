@@ -41,6 +41,9 @@ class Strategy:
         Per output, what its gradient must be: Partial becomes Replicate.
     gradients : tuple of Layout or None
         Per input, what its gradient comes out as.
+    once : tuple of (int, tuple of int)
+        Inputs that are numbers and belong into one term of a sum, with the axes along which that is so: the
+        ranks that are not first there take zero.
     """
 
     function: type[Function]
@@ -50,6 +53,7 @@ class Strategy:
     many: bool
     cotangents: tuple[Layout, ...]
     gradients: tuple[Layout | None, ...]
+    once: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     narrow: bool = field(init=False)
     """Whether it computes in float32 what comes in 16 bits."""
@@ -74,7 +78,7 @@ class Strategy:
         narrow = any(is_narrow(layout.dtype) for layout in held)
         put(self, "narrow", narrow and not (function.exact or function.view))
         cut = any(any(layout.order) for layout in (*held, *outputs))
-        put(self, "localized", function.localize is not None and cut)
+        put(self, "localized", (function.localize is not None and cut) or bool(self.once))
         alike = all(layout.shape == out.shape for layout in held for out in outputs)
         put(self, "broadcasts", function.broadcasts and not (outputs and alike))
         put(self, "shares", len(held) > 1)
@@ -89,7 +93,7 @@ class Strategy:
 
     def parameters(self, params: dict[str, Any], here: tuple[int, ...]) -> dict[str, Any]:
         """Return the parameters of the op for the parts at a coordinate."""
-        if not self.localized:
+        if not self.localized or self.function.localize is None:
             return params
         known = self.told.get(here)
         if known is not None:
@@ -178,7 +182,21 @@ def _with_options(
         term = tuple([dim.name for dim in dims])
         whole = Layout(mesh, ("R",) * mesh.ndim, result.shape, result.dtype)
         outputs.append(_laid(whole, [option.given(term) for option in options], term, orders))
-    return finished(function, tuple(inputs), layouts, tuple(outputs), results[1])
+    once = _once(options, layouts)
+    return finished(function, tuple(inputs), layouts, tuple(outputs), results[1], once)
+
+
+def _once(
+    options: Sequence[Option], layouts: Sequence[Layout | None]
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Return the numbers that are terms of sums, and along which axes."""
+    found = []
+    for i, layout in enumerate(layouts):
+        if layout is None:
+            axes = [a for a, option in enumerate(options) if option.op == "sum" and i in option.terms]
+            if axes:
+                found.append((i, tuple(axes)))
+    return tuple(found)
 
 
 def _fits(strategy: Strategy, args: Sequence[Any], params: dict[str, Any]) -> bool:
@@ -229,6 +247,7 @@ def finished(
     layouts: Sequence[Layout | None],
     outputs: tuple[Layout, ...] | None,
     many: bool,
+    once: tuple[tuple[int, tuple[int, ...]], ...] = (),
 ) -> Strategy:
     """Put together a strategy from the layouts that an op runs with: gradients follow from those.
 
@@ -250,7 +269,7 @@ def finished(
                 kinds[axis] = Partial("sum")
         gradients.append(Layout.of(layout.mesh, tuple(kinds), layout.order, layout.shape, layout.dtype))
     moves = tuple([i for i, layout in enumerate(inputs) if layout is not layouts[i]])
-    return Strategy(function, inputs, moves, outputs, many, cotangents, tuple(gradients))
+    return Strategy(function, inputs, moves, outputs, many, cotangents, tuple(gradients), once)
 
 
 def inferred(

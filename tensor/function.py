@@ -98,7 +98,10 @@ class Function:
         Inputs that are added to the result, as a bias is: where the result is a sum of terms over ranks,
         they belong into one of the terms.
     monotone : int
-        1 if larger inputs give larger results, -1 if smaller ones, 0 if neither holds.
+        1 if larger inputs give results that are no smaller, for all floats and with NaN for NaN; -1 if they
+        give results that are no larger; 0 if neither holds, as for a logarithm, which is NaN below zero.
+    commutes : str
+        The reduction, "min" or "max", that gives the same before the op as behind it, all inputs together.
     unseen : frozenset of str
         Parameters on which neither shapes nor layouts depend, and that differ from call to call, as a seed.
     localize : callable or None
@@ -146,6 +149,7 @@ class Function:
     linear: ClassVar[Literal["", "all", "each"] | tuple[int, ...]] = ""
     addends: ClassVar[tuple[int, ...]] = ()
     monotone: ClassVar[Literal[-1, 0, 1]] = 0
+    commutes: ClassVar[Literal["", "min", "max"]] = ""
     unseen: ClassVar[frozenset[str]] = frozenset()
     localize: ClassVar[Callable[..., dict[str, Any]] | None] = None
     decompose: ClassVar[Callable[..., Any] | None] = None

@@ -87,6 +87,7 @@ class Div(Function):
 
 class Neg(Function):
     signature = "*"
+    monotone = -1
     linear = "all"
 
     @staticmethod
@@ -175,6 +176,7 @@ class Where(Function):
     """One or the other; what was not chosen gets a gradient of zero, whatever arrives."""
 
     signature = "*"
+    linear = (1, 2)
     exact = True
 
     @staticmethod
@@ -241,6 +243,8 @@ class Cast(Function):
 
 class Clone(Function):
     signature = "*"
+    linear = "all"
+    monotone = 1
     exact = True
 
     @staticmethod

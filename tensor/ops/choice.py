@@ -28,6 +28,7 @@ class Maximum(Function):
     """The larger of two, NaN if one is; where they are equal each gets half of the gradient."""
 
     signature = "*"
+    commutes = "max"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:
@@ -45,6 +46,7 @@ class Minimum(Function):
     """The smaller of two, NaN if one is; where they are equal each gets half of the gradient."""
 
     signature = "*"
+    commutes = "min"
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:

@@ -105,6 +105,7 @@ def _cosine_of_arcsine(a: Array) -> Array:
 
 class Arctan(Function):
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -141,6 +142,8 @@ class Arctan2(Function):
 
 class Deg2Rad(Function):
     signature = "*"
+    linear = "all"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -153,6 +156,8 @@ class Deg2Rad(Function):
 
 class Rad2Deg(Function):
     signature = "*"
+    linear = "all"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

@@ -20,6 +20,8 @@ class Addcmul(Function):
     """``a + value * b * c``."""
 
     signature = "*"
+    linear = "each"
+    addends = (0,)
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array, c: Array, value: complex = 1) -> Array:
@@ -41,6 +43,7 @@ class Addcdiv(Function):
     """``a + value * b / c``."""
 
     signature = "*"
+    linear = (0, 1)
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array, c: Array, value: complex = 1) -> Array:
@@ -63,6 +66,7 @@ class Lerp(Function):
     """``a + weight * (b - a)``, worked out from the nearer end: at a weight of 1 it is exactly `b`."""
 
     signature = "*"
+    linear = (0, 1)
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array, weight: Array) -> Array:
@@ -87,6 +91,7 @@ class Ldexp(Function):
     """``a * 2 ** b``; an integer `b` does not widen the dtype."""
 
     signature = "*"
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, a: Array, b: Array) -> Array:

@@ -14,6 +14,7 @@ class Complex(Function):
     """``real + i imag``, without arithmetic: infinite parts stay apart."""
 
     signature = "*"
+    linear = "all"
     exact = True
 
     @staticmethod

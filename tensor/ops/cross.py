@@ -36,6 +36,7 @@ class Cross(Function):
     """``a x b`` along `dim`, of size three; the other dims broadcast."""
 
     signature = _signature
+    linear = "each"
     broadcasts = True
 
     @staticmethod

@@ -25,6 +25,8 @@ class Einsum(Function):
     """
 
     precision = "narrow"
+    reduces = "sum"
+    linear = "each"
 
     @staticmethod
     def signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:

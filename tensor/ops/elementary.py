@@ -31,6 +31,7 @@ _quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 class Exp(Function):
     signature = "*"
+    monotone = 1
     precision = "wide"
 
     @staticmethod
@@ -47,6 +48,7 @@ class Exp(Function):
 
 class Exp2(Function):
     signature = "*"
+    monotone = 1
     precision = "wide"
 
     @staticmethod
@@ -63,6 +65,7 @@ class Exp2(Function):
 
 class Expm1(Function):
     signature = "*"
+    monotone = 1
     precision = "wide"
 
     @staticmethod
@@ -185,6 +188,7 @@ class Sigmoid(Function):
     """``1 / (1 + exp(-a))``, exact to the last digits on both sides."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -292,6 +296,7 @@ class Relu(Function):
     """The positive part; the gradient is 0 at 0."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

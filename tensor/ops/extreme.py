@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from shardwise.tensor.dim import Dims, counted_dim, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.order import chosen, placed
 from shardwise.tensor.ops.reduce import kept_shape, reduced, reduction_signature, whole_signature
+from shardwise.tensor.signature import Part
 
 __all__ = [
     "Amax", "Amin", "Argmax", "Argmin", "Max", "Min", "check_choice", "choosing_signature", "shared_by_ties",
@@ -37,14 +39,42 @@ def check_choice(op: str, a: Any, dims: tuple[int, ...]) -> None:
             )
 
 
+def _localized(params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]) -> dict[str, Any]:
+    return {**params, "part": True}
+
+
+localized_choice = staticmethod(_localized)
+"""Parameters for parts: of those, some may be empty although the whole is not."""
+
+
+def nothing_chosen(a: Any, dims: tuple[int, ...], keepdim: bool, sign: int) -> Any:
+    """Return what changes no maximum (`sign` -1) or minimum (1), in the shape of a reduction of `a`."""
+    kind = a.dtype.kind
+    if kind == "b":
+        value: Any = sign > 0
+    elif kind in "iu":
+        value = np.iinfo(a.dtype).max if sign > 0 else np.iinfo(a.dtype).min
+    else:
+        value = sign * math.inf
+    kept = kept_shape(a.shape, dims)
+    shape = kept if keepdim else tuple([n for d, n in enumerate(a.shape) if d not in dims])
+    return np.full_like(a, value, shape=shape)
+
+
 class Amax(Function):
     """The largest value; ties share the gradient evenly."""
 
     signature = reduction_signature
+    reduces = "max"
+    commutes = "max"
+
+    localize = localized_choice
 
     @staticmethod
-    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False, part: bool = False) -> Array:
         ctx.dims = counted_dims("amax", dim, a.ndim)
+        if part and 0 in [a.shape[d] for d in ctx.dims]:
+            return nothing_chosen(a, ctx.dims, keepdim, -1)
         check_choice("amax", a, ctx.dims)
         out = reduced(largest_over, a, ctx.dims, keepdim)
         ctx.save(a, out)
@@ -60,10 +90,16 @@ class Amin(Function):
     """The smallest value; ties share the gradient evenly."""
 
     signature = reduction_signature
+    reduces = "min"
+    commutes = "min"
+
+    localize = localized_choice
 
     @staticmethod
-    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False, part: bool = False) -> Array:
         ctx.dims = counted_dims("amin", dim, a.ndim)
+        if part and 0 in [a.shape[d] for d in ctx.dims]:
+            return nothing_chosen(a, ctx.dims, keepdim, 1)
         check_choice("amin", a, ctx.dims)
         out = reduced(smallest_over, a, ctx.dims, keepdim)
         ctx.save(a, out)

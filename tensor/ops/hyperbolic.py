@@ -14,6 +14,7 @@ __all__ = ["Arccosh", "Arcsinh", "Arctanh", "Cosh", "Sinh", "Tanh"]
 
 class Sinh(Function):
     signature = "*"
+    monotone = 1
     precision = "wide"
 
     @staticmethod
@@ -44,6 +45,7 @@ class Cosh(Function):
 
 class Tanh(Function):
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -59,6 +61,7 @@ class Tanh(Function):
 
 class Arcsinh(Function):
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

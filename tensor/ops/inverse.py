@@ -51,6 +51,7 @@ class Solve(Function):
     """The solutions X of ``a @ X = b``, for matrices b; batch dims broadcast."""
 
     signature = "...[m][n],...[m]k->...[n]k"
+    linear = (1,)
     precision = "wide"
 
     @staticmethod
@@ -99,6 +100,7 @@ class SolveTriangular(Function):
     """The solutions X of ``a @ X = b``, where only one triangle of `a` counts."""
 
     signature = "...[m][n],...[m]k->...[n]k"
+    linear = (1,)
     precision = "wide"
 
     @staticmethod

@@ -20,6 +20,7 @@ class Real(Function):
     """The real part: of complex numbers a view."""
 
     signature = "*"
+    linear = "all"
     view = True
 
     @staticmethod
@@ -35,6 +36,7 @@ class Imag(Function):
     """The imaginary part: of complex numbers a view, of real ones zeros."""
 
     signature = "*"
+    linear = "all"
     view = True
 
     @staticmethod
@@ -51,6 +53,7 @@ class Conj(Function):
     """The complex conjugate."""
 
     signature = "*"
+    linear = "all"
     exact = True
 
     @staticmethod
@@ -98,6 +101,7 @@ class Sgn(Function):
     """``a / |a|``, the direction of a complex number, and 0 at 0; of a real one its sign."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     @np.errstate(divide="ignore", invalid="ignore", over="ignore")  # infinity over infinity

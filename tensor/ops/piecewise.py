@@ -26,6 +26,7 @@ class HardTanh(Function):
     """``x`` kept between `low` and `high`; the slope is 0 at both, unlike that of `Clip`."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, x: Array, low: float, high: float) -> Array:
@@ -43,6 +44,7 @@ class HardSigmoid(Function):
     """``clip(x + 3, 0, 6) / 6`` (Courbariaux et al. 2015); the slope is 0 at -3 and 3."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:

@@ -174,6 +174,7 @@ class Cbrt(Function):
     """The real cube root; its gradient is infinite at 0."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:

@@ -17,6 +17,7 @@ from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.letter import LETTERS
 from shardwise.tensor.ops.scan import integer_total
+from shardwise.tensor.signature import Part
 
 __all__ = [
     "AllTrue", "AnyTrue", "CountNonzero", "Dims", "Mean", "NanSum", "Prod", "Sum", "Trace", "kept_shape",
@@ -81,6 +82,7 @@ class NanSum(Function):
     """The sum with NaN counted as zero, and so is its gradient there."""
 
     signature = reduction_signature
+    reduces = "sum"
     precision = "wide"
 
     @staticmethod
@@ -101,12 +103,24 @@ class Mean(Function):
     """The mean; NaN over dims without elements. Of integers it is float64, as in NumPy."""
 
     signature = reduction_signature
+    reduces = "sum"
+    linear = "all"
 
     @staticmethod
-    def forward(ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+    def localize(
+        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+    ) -> dict[str, Any]:
+        return {**params, "count": reduced_count(inputs[0].whole, params.get("dim"))}
+
+    @staticmethod
+    def forward(
+        ctx: Context, a: Array, dim: Dims = None, keepdim: bool = False, count: int | None = None
+    ) -> Array:
         ctx.shape = a.shape
         ctx.dims = dims = counted_dims("mean", dim, a.ndim)
         ctx.count = a.size if dim is None else math.prod([a.shape[d] for d in dims])
+        if count is not None:  # the elements are a part of those that the mean is of
+            ctx.count = count
         total = (
             reduced(sum_over, a, dims, keepdim) if a.size >= LARGE else np.sum(a, axis=dims, keepdims=keepdim)
         )
@@ -122,6 +136,7 @@ class Prod(Function):
     """The product. Its gradient divides by nothing, so that zeros among the factors are no trouble."""
 
     signature = reduction_signature
+    reduces = "prod"
     precision = "wide"
 
     @staticmethod
@@ -154,6 +169,7 @@ class AllTrue(Function):
     """Whether no element is zero."""
 
     signature = reduction_signature
+    reduces = "band"
     exact = True
 
     @staticmethod
@@ -165,6 +181,7 @@ class AnyTrue(Function):
     """Whether some element is not zero."""
 
     signature = reduction_signature
+    reduces = "bor"
     exact = True
 
     @staticmethod
@@ -176,6 +193,7 @@ class CountNonzero(Function):
     """How many elements are not zero, int64."""
 
     signature = reduction_signature
+    reduces = "sum"
     exact = True
 
     @staticmethod

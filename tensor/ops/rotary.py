@@ -20,6 +20,7 @@ class Rotary(Function):
     """
 
     signature = "...s[d],...s[e],...s[e]->...s[d]"
+    linear = (0,)
 
     @staticmethod
     def forward(ctx: Context, x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:

@@ -20,6 +20,7 @@ class Floor(Function):
     """The next integer below; integers stay what they are."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -34,6 +35,7 @@ class Ceil(Function):
     """The next integer above; integers stay what they are."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -48,6 +50,7 @@ class Trunc(Function):
     """The next integer towards zero; integers stay what they are."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -62,6 +65,7 @@ class Rint(Function):
     """The nearest integer, halves to even; integers become float64, as in NumPy."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -76,6 +80,7 @@ class Round(Function):
     """The nearest number of so many decimals, halves to even."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array, decimals: int = 0) -> Array:

@@ -59,6 +59,7 @@ def _part(dim: int, *limits: int | None) -> tuple[slice, ...]:
 
 class Cumsum(Function):
     signature = scan_signature
+    linear = "all"
     precision = "wide"
 
     @staticmethod

@@ -60,6 +60,7 @@ class LogSigmoid(Function):
     """``log(sigmoid(x))``, which nears `x` far below 0 and 0 far above."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:
@@ -92,6 +93,7 @@ class SoftSign(Function):
     """``x / (1 + |x|)``; -1 and 1 at infinity."""
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, x: Array) -> Array:

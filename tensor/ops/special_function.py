@@ -18,6 +18,7 @@ _SLOPE = 2.0 / math.sqrt(math.pi)  # of erf at 0
 
 class Erf(Function):
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
@@ -34,6 +35,7 @@ class Erfc(Function):
     """``1 - erf(a)``."""
 
     signature = "*"
+    monotone = -1
 
     @staticmethod
     def forward(ctx: Context, a: Array) -> Array:
