@@ -172,7 +172,7 @@ def _run(
         here = strategy.mesh.get_coordinate() or ()
         given = strategy.parameters(params, here)
         for i, axes in strategy.once:  # a number that is added to a sum of terms belongs into one of them
-            if any([here[axis] for axis in axes]):
+            if any(here[axis] for axis in axes):
                 locals_[i] = type(locals_[i])()
     ctx: Context
     if tracked:

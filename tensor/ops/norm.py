@@ -14,7 +14,7 @@ from shardwise.backend.kernels.row.rms_norm import rms_norm_backward, rms_norm_f
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.signature import Part
 
-__all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm", "Running"]
+__all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm", "Running", "move_running"]
 
 Running = tuple[Array, Array] | None
 """Running mean and variance, shape (channels,), which the op moves on."""
@@ -87,7 +87,7 @@ class BatchNorm(Function):
     ) -> Array:  # fmt: skip
         out, mean, variance = batch_norm_forward(x, weight, bias, eps)
         if running is not None:
-            _move(running, mean, variance, x.size // x.shape[1], momentum)
+            move_running(running, mean, variance, x.size // x.shape[1], momentum)
         ctx.eps = eps
         ctx.save(x, weight, mean, variance)
         return out
@@ -134,7 +134,7 @@ class GroupNorm(Function):
         out, mean, variance = group_norm_forward(x, weight, bias, groups, eps)
         if running is not None:
             means = np.mean(mean, axis=0), np.mean(variance, axis=0)
-            _move(running, *means, x.size // (x.shape[0] * groups), momentum)
+            move_running(running, *means, x.size // (x.shape[0] * groups), momentum)
         ctx.groups, ctx.eps = groups, eps
         ctx.save(x, weight, mean, variance)
         return out
@@ -145,7 +145,9 @@ class GroupNorm(Function):
         return group_norm_backward(g, x, weight, mean, variance, ctx.groups, ctx.eps)
 
 
-def _move(running: tuple[Array, Array], mean: Array, variance: Array, count: int, momentum: float) -> None:
+def move_running(
+    running: tuple[Array, Array], mean: Array, variance: Array, count: int, momentum: float
+) -> None:
     """Move running statistics towards those of `count` elements per channel."""
     unbiased = variance * (count / max(count - 1, 1))
     for kept, seen in zip(running, (mean, unbiased), strict=True):
