@@ -12,6 +12,9 @@ from shardwise.nn.check import check_reals, check_tensors
 from shardwise.nn.functions.reduction import Reduction, check_reduction, reduced
 from shardwise.tensor import Tensor
 from shardwise.tensor.ops import loss
+from shardwise.tensor.ops.arithmetic import Where
+from shardwise.tensor.ops.comparison import NotEqual
+from shardwise.tensor.ops.take import IndexSelect
 
 __all__ = ["check_class_weight", "cross_entropy", "nll_loss"]
 
@@ -169,15 +172,15 @@ def _counted(
         return total
     if weight is None and type(classes.data) is np.ndarray:
         return total / (int(np.count_nonzero(classes.data != ignore_index)) or math.nan)
-    counted = np.not_equal(classes.data, ignore_index)
-    if weight is None:
-        shares = counted
-    else:
-        shares = np.where(counted, np.take(weight.data, np.where(counted, classes.data, 0), axis=0), 0.0)
+    counted = NotEqual.apply(classes.detach(), ignore_index)
+    shares = counted
+    if weight is not None:
+        label = Where.apply(counted, classes.detach(), 0)
+        shares = Where.apply(counted, IndexSelect.apply(weight.detach(), label, dim=0), 0.0)
     precision = np.float64 if per_row.dtype == np.float64 else np.float32
-    sums = np.sum(shares, axis=0, keepdims=True, dtype=precision)
-    count = np.where(sums == 0.0, math.nan, sums)  # not a division by zero, which warns
-    return (total / Tensor(np.reshape(count, ()))).astype(per_row.dtype)
+    count = shares.astype(precision).sum()
+    with np.errstate(invalid="ignore"):  # NaN of nothing
+        return (total / count).astype(per_row.dtype)
 
 
 def _soft_cross_entropy(
