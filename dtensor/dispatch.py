@@ -14,6 +14,7 @@ from shardwise.dtensor.gradient import spread
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
 from shardwise.dtensor.outside import is_outside, outside
+from shardwise.dtensor.placement import Shard
 from shardwise.dtensor.policy import replicates_tensors
 from shardwise.dtensor.replica import checks_replicas, compare_replicas
 from shardwise.dtensor.rule.case import Case, Play
@@ -138,13 +139,14 @@ def _found(
 
 
 def _gathers(strategy: Strategy, layouts: Sequence[Layout | None]) -> bool:
-    """Tell whether a strategy gives up a sharding of an input."""
+    """Tell whether a strategy gives up how the largest of the inputs is sharded."""
+    largest = max(layout.numel for layout in layouts if layout is not None)
     for i in strategy.moves:
         before, after = layouts[i], strategy.inputs[i]
         assert before is not None
         assert after is not None
-        if any(
-            b.is_shard() and not a.is_shard()
+        if before.numel == largest and any(
+            isinstance(b, Shard) and not (isinstance(a, Shard) and a.dim == b.dim)
             for b, a in zip(before.placements, after.placements, strict=True)
         ):
             return True
