@@ -89,8 +89,8 @@ def test_extremes_are_nan_where_there_is_one(name: str) -> None:
 def test_kinds_of_numbers(kind: type) -> None:
     x = (np.arange(21).reshape(7, 3) % 5 - 2).astype(kind)
     for fn in (
-        lambda x: x.sum(0), lambda x: x.mean(0), lambda x: x.prod(0), lambda x: x.amax(0), lambda x: x.amin(0),
-        lambda x: x.argmax(0), lambda x: x.any(0), lambda x: x.max(0),
+        lambda x: x.sum(0), lambda x: x.mean(0), lambda x: x.prod(0), lambda x: x.amax(0),
+        lambda x: x.amin(0), lambda x: x.argmax(0), lambda x: x.any(0), lambda x: x.max(0),
     ):  # fmt: skip
         compare(lambda x, fn=fn: fn(x.detach()), x, world=4, partial=False)
 
