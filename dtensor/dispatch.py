@@ -10,6 +10,7 @@ import numpy as np
 
 from shardwise.backend.errors import LayoutError
 from shardwise.dtensor.boundary import Boundary, FromLocal, cross
+from shardwise.dtensor.fallback import report
 from shardwise.dtensor.gradient import spread
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
@@ -135,6 +136,7 @@ def _found(
     strategy = make_strategy(function, args, layouts, params, tracked)
     if (function in COMPOSITIONS or function.decompose is not None) and _gathers(strategy, layouts):
         return None
+    report(function, layouts, strategy.inputs, strategy.outputs)
     return strategy
 
 

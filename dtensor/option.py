@@ -37,16 +37,19 @@ class Option:
         The reduction that the outputs, or those without the letter, are partial with; empty if none.
     terms : frozenset of int
         Inputs that must be partial. A number among them belongs into one term of a sum.
+    before : str
+        The reduction that those are partial with; that of the outputs if empty.
     """
 
     letter: str = ""
     op: PartialOp | str = ""
     terms: frozenset[int] = frozenset()
+    before: PartialOp | str = ""
 
     def wanted(self, position: int, term: Sequence[str]) -> Placement:
         """Return the placement that input `position`, with the letters `term`, must have."""
         if position in self.terms:
-            return Partial(self.op)  # type: ignore[arg-type]  # one of the kinds, where there are terms
+            return Partial(self.before or self.op)  # type: ignore[arg-type]  # one of the kinds, if any
         if self.letter and self.letter in term:
             return Shard(term.index(self.letter))
         return Replicate()
@@ -163,14 +166,13 @@ def _passed(
     tracked: bool,
 ) -> Iterator[Option]:
     """Yield the options that let partial input `i` through."""
-    arrays = [j for j, layout in enumerate(layouts) if layout is not None]
     linear = function.linear
     if op == "sum" or (op == "avg" and not tracked):
         if linear == "all":
             yield Option("", op, frozenset(range(len(layouts))))
         elif linear == "each":
             if i not in function.addends:
-                yield Option("", op, frozenset([i, *(j for j in function.addends if j in arrays)]))
+                yield Option("", op, frozenset([i, *function.addends]))
         elif linear and i in linear:
             yield Option("", op, frozenset(linear))
     elif op in ("max", "min") and not tracked:
@@ -179,7 +181,7 @@ def _passed(
         elif function.monotone and given == 1 and layouts[i].dtype.kind == "f":  # type: ignore[union-attr]
             # Of integers the lowest, which stands for nothing, has no counterpart on the other side.
             turned = {"max": "min", "min": "max"}
-            yield Option("", op if function.monotone > 0 else turned[op], frozenset([i]))
+            yield Option("", op if function.monotone > 0 else turned[op], frozenset([i]), op)
 
 
 def _cost(layout: Layout, axis: int, wanted: Placement) -> float:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from shardwise.backend.array import Shape
 from shardwise.backend.kernels.channel.batch_norm import per_channel
 from shardwise.backend.kernels.row.norm import check_parameters
 from shardwise.backend.kernels.row.rms_norm import check_scale
+from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
 from shardwise.dtensor.rule.formula import settled
 from shardwise.dtensor.rule.moment import moments
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Gradients
 from shardwise.tensor.ops.extreme import check_choice
-from shardwise.tensor.ops.norm import Running, move_running
+from shardwise.tensor.ops.norm import GroupNorm, Running, move_running
+from shardwise.tensor.signature import Dim, Terms, terms_of
 
-__all__ = ["batch_norm", "group_norm", "group_norm_backward", "layer_norm", "norm", "rms_norm"]
+__all__ = [
+    "batch_norm", "group_norm", "group_norm_backward", "group_terms", "layer_norm", "norm", "rms_norm",
+]  # fmt: skip
 
 
 def norm(ctx: Context, a: Any, p: float = 2.0, dim: Dims = None, keepdim: bool = False) -> Any:
@@ -108,6 +114,22 @@ def group_norm(
     ctx.save(x, weight, mean, variance)
     normal = ((rows - mean) * (1.0 / np.sqrt(variance + eps))).reshape(x.shape)
     return _affine(normal, _column(weight, x.ndim), _column(bias, x.ndim))
+
+
+def group_terms(shapes: Sequence[Shape], params: dict[str, Any], layouts: Sequence[Layout | None]) -> Terms:
+    """Let channels be cut between groups; running statistics need all of them."""
+    terms = terms_of(GroupNorm, tuple(shapes), params)
+    layout, channels = layouts[0], shapes[0][1]
+    size = channels // params["groups"]
+    if layout is None or params.get("running") is not None or not size:
+        return terms
+    if any(start % size or stop % size for start, stop in layout.ranges[1]):
+        return terms
+
+    def freed(term: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        return tuple([Dim("c") if dim.name == "c" else dim for dim in term])
+
+    return Terms(tuple(map(freed, terms.inputs)), tuple(map(freed, terms.outputs)))
 
 
 def group_norm_backward(ctx: Context, g: Any) -> Gradients:

@@ -19,7 +19,11 @@ from shardwise.tensor.ops import scan as scan_op
 __all__ = ["COMPOSITIONS", "TERMS"]
 
 TERMS: Mapping[type[Function], Callable[..., Any]] = MappingProxyType(
-    {view.Reshape: reshape_terms, view.CopiedReshape: reshape_terms}
+    {
+        norm_op.GroupNorm: norm.group_terms,
+        view.Reshape: reshape_terms,
+        view.CopiedReshape: reshape_terms,
+    }
 )
 """Ops whose dims are told from shapes and layouts together: ``(shapes, params, layouts) -> Terms``."""
 

@@ -32,12 +32,14 @@ class Attention(Function):
 
     @staticmethod
     def signature(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> str:
-        operands = "...[q][d],...[k][d],...[k][e]"
+        query = "[q]" if params.get("causal") else "q"  # which keys it sees depends on its place
+        operands = f"...{query}[d],...[k][d],...[k][e]"
         if len(shapes) > 3:
             mask = shapes[3]
-            dims = ["1" if n == 1 else f"[{x}]" for n, x in zip(mask[-2:], "qk"[-len(mask) :], strict=False)]
+            names = (query, "[k]")[-len(mask) :]
+            dims = ["1" if n == 1 else name for n, name in zip(mask[-2:], names, strict=False)]
             operands += f",{'...' if len(mask) > 2 else ''}{''.join(dims)}"
-        return f"{operands}->...[q][e]"
+        return f"{operands}->...{query}[e]"
 
     @staticmethod
     def flops(shapes: tuple[tuple[int, ...], ...], params: dict[str, Any]) -> int:

@@ -119,12 +119,8 @@ class GroupNorm(Function):
     def localize(
         params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
     ) -> dict[str, Any]:
-        channels = inputs[0]
-        return (
-            params
-            if channels.shape[1] == channels.whole[1]
-            else {**params, "groups": max(channels.shape[1], 1)}
-        )
+        part, whole = inputs[0].shape[1], inputs[0].whole[1]
+        return {**params, "groups": max(params["groups"] * part // max(whole, 1), 1)}
 
     @staticmethod
     def forward(
