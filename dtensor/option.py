@@ -65,7 +65,6 @@ def choose(
     function: type[Function],
     terms: Terms,
     layouts: Sequence[Layout | None],
-    given: int,
     axis: int,
     tracked: bool,
 ) -> tuple[Option, float]:
@@ -78,8 +77,6 @@ def choose(
         The dims of its inputs and outputs.
     layouts : sequence of Layout or None
         One per input; None for what is no tensor.
-    given : int
-        Number of inputs that are not None.
     axis : int
     tracked : bool
         Whether a gradient is recorded, under which the only partial results are sums.
@@ -93,7 +90,7 @@ def choose(
     """
     inputs = [tuple([dim.name for dim in term]) for term in terms.inputs]
     best, least = Option(), math.inf
-    for option in _options(function, terms, layouts, given, axis, tracked):
+    for option in _options(function, terms, layouts, axis, tracked):
         cost = sum(
             _cost(layout, axis, option.wanted(i, term))
             for i, (layout, term) in enumerate(zip(layouts, inputs, strict=True))
@@ -108,7 +105,6 @@ def _options(
     function: type[Function],
     terms: Terms,
     layouts: Sequence[Layout | None],
-    given: int,
     axis: int,
     tracked: bool,
 ) -> Iterator[Option]:
@@ -129,7 +125,7 @@ def _options(
         elif isinstance(placement, Partial):
             partial.append((i, placement.reduce_op))
     for i, op in partial:
-        yield from _passed(function, layouts, given, i, op, tracked)
+        yield from _passed(function, layouts, i, op, tracked)
     yield Option()
 
 
@@ -160,13 +156,13 @@ def _cut(function: type[Function], terms: Terms, letter: str, tracked: bool) -> 
 def _passed(
     function: type[Function],
     layouts: Sequence[Layout | None],
-    given: int,
     i: int,
     op: str,
     tracked: bool,
 ) -> Iterator[Option]:
     """Yield the options that let partial input `i` through."""
     linear = function.linear
+    alone = sum(layout is not None for layout in layouts) == 1
     if op == "sum" or (op == "avg" and not tracked):
         if linear == "all":
             yield Option("", op, frozenset(range(len(layouts))))
@@ -178,7 +174,7 @@ def _passed(
     elif op in ("max", "min") and not tracked:
         if function.commutes == op:
             yield Option("", op, frozenset(range(len(layouts))))
-        elif function.monotone and given == 1 and layouts[i].dtype.kind == "f":  # type: ignore[union-attr]
+        elif function.monotone and i == 0 and alone and layouts[0].dtype.kind == "f":  # type: ignore[union-attr]
             # Of integers the lowest, which stands for nothing, has no counterpart on the other side.
             turned = {"max": "min", "min": "max"}
             yield Option("", op if function.monotone > 0 else turned[op], frozenset([i]), op)

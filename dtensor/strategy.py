@@ -145,10 +145,9 @@ def make_strategy(
     ]
     results = inferred(function, wholes, params)
     terms = _spelled(function, args, layouts, params)
-    given = sum(arg is not None for arg in args)
     options = [Option()] * mesh.ndim
     if results is not None:
-        options = [choose(function, terms, layouts, given, axis, tracked)[0] for axis in range(mesh.ndim)]
+        options = [choose(function, terms, layouts, axis, tracked)[0] for axis in range(mesh.ndim)]
     strategy = _with_options(function, options, terms, layouts, results)
     if (
         results is not None

@@ -98,8 +98,8 @@ class Function:
         Inputs that are added to the result, as a bias is: where the result is a sum of terms over ranks,
         they belong into one of the terms.
     monotone : int
-        1 if larger inputs give results that are no smaller, for all floats and with NaN for NaN; -1 if they
-        give results that are no larger; 0 if neither holds, as for a logarithm, which is NaN below zero.
+        1 if a larger first input gives results that are no smaller, for all floats and with NaN for NaN; -1
+        if it gives results that are no larger; 0 if neither holds, as for logarithms, NaN below zero.
     commutes : str
         The reduction, "min" or "max", that gives the same before the op as behind it, all inputs together.
     unseen : frozenset of str

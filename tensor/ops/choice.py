@@ -109,6 +109,7 @@ class Clip(Function):
     """
 
     signature = "*"
+    monotone = 1
 
     @staticmethod
     def forward(ctx: Context, a: Array, low: Any = None, high: Any = None) -> Array:

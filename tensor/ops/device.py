@@ -13,6 +13,7 @@ class Transfer(Function):
     """The same values on another device; the gradient comes back to the first."""
 
     signature = "*"
+    linear = "all"
     exact = True
 
     @staticmethod

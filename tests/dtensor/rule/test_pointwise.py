@@ -60,14 +60,27 @@ def test_what_sends_nothing() -> None:
 
 
 MONOTONE: dict[str, Callable[[Any], Any]] = {
-    "exp": lambda x: x.exp(), "sigmoid": lambda x: x.sigmoid(), "tanh": lambda x: x.tanh(),
-    "relu": lambda x: x.relu(), "negate": lambda x: -x, "floor": lambda x: x.floor(),
-    "erfc": lambda x: x.erfc(), "amax": lambda x: x.amax(0),
+    "exp": lambda x: x.exp(),
+    "sigmoid": lambda x: x.sigmoid(),
+    "tanh": lambda x: x.tanh(),
+    "relu": lambda x: x.relu(),
+    "negate": lambda x: -x,
+    "floor": lambda x: x.floor(),
+    "erfc": lambda x: x.erfc(),
+    "amax": lambda x: x.amax(0),
     "maximum": lambda x: sw.maximum(x, sw.tensor(0.3, dtype=np.float64)),
-    "amin": lambda x: x.amin(0), "abs": lambda x: x.abs(), "square": lambda x: x * x, "log": lambda x: x.log(),
-    "sum": lambda x: x.sum(1), "clip": lambda x: x.clip(-0.5, 0.5), "norm": lambda x: x.norm(float("inf")),
-    "add": lambda x: x + 2.0, "scale": lambda x: x * -2.0, "sqrt": lambda x: x.sqrt(), "sign": lambda x: x.sign(),
-}  # fmt: skip
+    "amin": lambda x: x.amin(0),
+    "abs": lambda x: x.abs(),
+    "square": lambda x: x * x,
+    "log": lambda x: x.log(),
+    "sum": lambda x: x.sum(1),
+    "clip": lambda x: x.clip(-0.5, 0.5),
+    "norm": lambda x: x.norm(float("inf")),
+    "add": lambda x: x + 2.0,
+    "scale": lambda x: x * -2.0,
+    "sqrt": lambda x: x.sqrt(),
+    "sign": lambda x: x.sign(),
+}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # logarithms of negative terms that are no maxima
