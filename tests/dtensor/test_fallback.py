@@ -27,6 +27,6 @@ def test_large_inputs_are_named_once_by_one_rank(caplog: pytest.LogCaptureFixtur
     said: list[Any] = [each.getMessage() for each in caplog.records if each.name == "shardwise.dtensor"]
     assert said == [
         "Inv gathers input 0, Layout(float64[160, 160] on (2): S(0)), as [R]: every rank receives 102,400 "
-        "bytes. It has no rule for dims that are cut so; shard another dim first, by redistribute(), or write "
-        "it on parts, by local_map()"
+        "bytes. It has no rule for dims that are cut so; shard another dim first, by redistribute(), or "
+        "write it on parts, by local_map()"
     ]

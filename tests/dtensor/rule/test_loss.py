@@ -98,6 +98,21 @@ def test_two_all_reduces_of_rows_and_none_backward() -> None:
     run_threads(go, 3)
 
 
+@pytest.mark.mpi(min_size=2)
+def test_under_mpi() -> None:
+    mesh = DeviceMesh("cpu", list(range(sw.world_size())))
+    scores, wanted = numbers(5, 11), labels(5, 11)
+    x = distribute_tensor(sw.tensor(scores), mesh, ["S(1)"])
+    x.requires_grad = True
+    loss = F.cross_entropy(x.log_softmax(1).cumsum(1), distribute_tensor(sw.tensor(wanted), mesh, ["S(0)"]))
+    loss.backward()
+    y = sw.tensor(scores, requires_grad=True)
+    whole = F.cross_entropy(y.log_softmax(1).cumsum(1), sw.tensor(wanted))
+    whole.backward()
+    np.testing.assert_allclose(loss.item(), whole.item(), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.full_tensor().numpy(), y.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.data())
 def test_on_two_axes(data: st.DataObject) -> None:
