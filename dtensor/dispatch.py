@@ -148,8 +148,8 @@ def _gathers(strategy: Strategy, layouts: Sequence[Layout | None]) -> bool:
         assert before is not None
         assert after is not None
         if before.numel == largest and any(
-            isinstance(b, Shard) and not (isinstance(a, Shard) and a.dim == b.dim)
-            for b, a in zip(before.placements, after.placements, strict=True)
+            n > 1 and isinstance(b, Shard) and not (isinstance(a, Shard) and a.dim == b.dim)
+            for n, b, a in zip(before.mesh.shape, before.placements, after.placements, strict=True)
         ):
             return True
     return False

@@ -123,7 +123,9 @@ def group_terms(shapes: Sequence[Shape], params: dict[str, Any], layouts: Sequen
     size = channels // params["groups"]
     if layout is None or params.get("running") is not None or not size:
         return terms
-    if any(start % size or stop % size for start, stop in layout.ranges[1]):
+    others = {axis for other in layouts[1:] if other is not None for axis in other.order[0]}
+    between = all(start % size == 0 and stop % size == 0 for start, stop in layout.ranges[1])
+    if not between or not others <= set(layout.order[1]):  # on those axes channels may be cut anywhere
         return terms
 
     def freed(term: tuple[Dim, ...]) -> tuple[Dim, ...]:
