@@ -69,6 +69,7 @@ class FromLocal(Boundary):
 
     @staticmethod
     def forward(ctx: Context, x: Array, layout: Layout, cotangent: Layout | None = None) -> ShardedArray:
+        ctx.layout = layout
         ctx.cotangent = layout.reduced() if cotangent is None else cotangent
         return ShardedArray(x, layout)
 
@@ -76,7 +77,8 @@ class FromLocal(Boundary):
     def backward(ctx: Context, g: Any) -> Gradients:
         if isinstance(g, Tensor):
             sharded: Any = g
-            return (sharded.placed_as(ctx.cotangent).to_local(),)
+            # What ranks make of it are parts, or terms, as those were that this gathered.
+            return (cross(ToLocal, sharded.placed_as(ctx.cotangent), layout=ctx.layout),)
         return (moved(g, ctx.cotangent).local,)
 
 

@@ -223,6 +223,13 @@ def _column(values: Tensor, ndim: int) -> Tensor:
 
 
 def _arrays(running: tuple[Tensor, Tensor] | None) -> norm.Running:
+    for tensor in running or ():
+        layout = getattr(tensor.data, "layout", None)
+        if layout is not None and not layout.is_replicated:
+            raise ArgumentError(
+                f"running statistics are written by every rank, so each must have them whole; got "
+                f"{layout!r}. Call redistribute() on them first"
+            )
     return None if running is None else (running[0].data, running[1].data)
 
 

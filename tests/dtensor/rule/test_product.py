@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shardwise as sw
@@ -70,3 +71,16 @@ def test_attention_by_batch_heads_and_queries() -> None:
     for placed in ("S(0)", "S(1)"):
         assert moved(F.scaled_dot_product_attention, [q, k, v], [placed] * 3, 3) == (0, [placed])
     assert moved(F.scaled_dot_product_attention, [q, k, v], ["S(2)", "R", "R"], 3) == (0, ["S(2)"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["inv", "cholesky", "qr", "svd", "eigh", "det", "slogdet", "matrix_exp", "pinv", "solve", "eigvalsh"],
+)
+def test_batches_of_matrices_stay_in_parts(name: str) -> None:
+    a = numbers(7, 3, 3)
+    a = a @ a.swapaxes(1, 2) + 9 * np.eye(3)
+    fn = getattr(sw.linalg, name)
+    sent, laid = moved(lambda a: fn(a, a[..., :1]) if name == "solve" else fn(a), [a], ["S(0)"], 3)
+    assert sent == 0
+    assert set(laid) == {"S(0)"}
