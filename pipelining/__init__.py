@@ -4,6 +4,7 @@ from shardwise.pipelining.action import Action, parse_action
 from shardwise.pipelining.link import LINK_MODELS, LinkModel, Wait, run_on_links
 from shardwise.pipelining.lowering import lower
 from shardwise.pipelining.microbatch import Chunk, Fold, Replicate
+from shardwise.pipelining.partition import partition
 from shardwise.pipelining.pipeline import Pipeline
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.simulation import Costs, Simulation, simulate
@@ -26,6 +27,7 @@ __all__ = [
     "Wait",
     "lower",
     "parse_action",
+    "partition",
     "run_on_links",
     "simulate",
 ]

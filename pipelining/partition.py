@@ -1,0 +1,102 @@
+"""`partition`: cut a row of units into stages, so that the slowest stage is as fast as can be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from shardwise.backend.errors import ScheduleError
+
+__all__ = ["partition"]
+
+
+def partition(
+    costs: Sequence[float],
+    stages: int,
+    *,
+    crossing: Sequence[float] | None = None,
+    speeds: Sequence[float] | None = None,
+    memory: Sequence[float] | None = None,
+    limits: Sequence[float] | None = None,
+) -> tuple[int, ...]:
+    """Return where to cut: the first unit of each stage.
+
+    Parameters
+    ----------
+    costs : sequence of float
+        Per unit, in its order.
+    stages : int
+    crossing : sequence of float, optional
+        Per place between two units, what it costs the stage before a cut there to send what crosses.
+    speeds : sequence of float, optional
+        Per stage, by which costs are divided.
+    memory, limits : sequence of float, optional
+        Per unit what it takes, and per stage what there is.
+
+    Returns
+    -------
+    tuple of int
+        `stages` numbers, the first one 0; of equally good cuts the earliest.
+
+    Raises
+    ------
+    ScheduleError
+        There are fewer units than stages, or no cuts fit the limits.
+
+    Notes
+    -----
+    Exact: the least largest cost of a stage, found by dynamic programming in O(stages units^2).
+
+    Examples
+    --------
+    >>> partition([1, 1, 1, 1, 4], 2)
+    (0, 4)
+    """
+    count = len(costs)
+    if not 1 <= stages <= count:
+        raise ScheduleError(f"cannot cut {count} units into {stages} stages; wanted from 1 to {count}")
+    if (memory is None) != (limits is None):
+        raise ScheduleError("partition: memory= and limits= belong together")
+    for name, given, wanted in (
+        ("crossing", crossing, count - 1), ("speeds", speeds, stages),
+        ("memory", memory, count), ("limits", limits, stages),
+    ):  # fmt: skip
+        if given is not None and len(given) != wanted:
+            raise ScheduleError(f"partition: {name} has {len(given)} numbers, wanted {wanted}")
+    work = _sums(costs)
+    room = _sums(memory or [0.0] * count)
+
+    def cost(stage: int, first: int, last: int) -> float:
+        """Return what a stage of the units from `first` up to `last` costs."""
+        if limits is not None and room[last] - room[first] > limits[stage]:
+            return math.inf
+        spent = (work[last] - work[first]) / (speeds[stage] if speeds is not None else 1.0)
+        return spent + (crossing[last - 1] if crossing is not None and last < count else 0.0)
+
+    # best[first]: the least largest cost of this stage and those behind it, for the units from `first` on
+    best = [cost(stages - 1, first, count) for first in range(count)] + [math.inf]
+    choices: list[list[int]] = []
+    for stage in range(stages - 2, -1, -1):
+        following, best, chosen = best, [math.inf] * (count + 1), [0] * (count + 1)
+        for first in range(count - (stages - 1 - stage)):
+            for last in range(first + 1, count):
+                largest = max(cost(stage, first, last), following[last])
+                if largest < best[first]:
+                    best[first], chosen[first] = largest, last
+        choices.append(chosen)
+    if math.isinf(best[0]):
+        raise ScheduleError(
+            f"no way to cut {count} units into {stages} stages fits the limits {list(limits or ())}; take "
+            "more stages, or keep less"
+        )
+    cuts = [0]
+    for chosen in reversed(choices):
+        cuts.append(chosen[cuts[-1]])
+    return tuple(cuts)
+
+
+def _sums(values: Sequence[float]) -> list[float]:
+    found = [0.0]
+    for value in values:
+        found.append(found[-1] + value)
+    return found
