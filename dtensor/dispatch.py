@@ -107,11 +107,6 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
         composition: Any = COMPOSITIONS.get(function, function.decompose)
         return composition(*args, **params)
     play: Any = strategy
-    if all(getattr(local, "shape", None) in (None, (0,)) for local in locals_):
-        layouts = [getattr(arg.data, "layout", None) if isinstance(arg, Tensor) else None for arg in args]
-        plain = make_strategy(function, args, layouts, params, tracked)
-        if is_outside(plain):
-            return outside(plain, args, tracked)
     return play(perform, args, params)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.errors import DataDependentShapeError
 from shardwise.backend.shape import ShapeArray
-from shardwise.collectives import all_gather, get_world, implicit
+from shardwise.collectives import all_gather, get_world, implicit, rank
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard
 from shardwise.dtensor.redistribute.box import line
@@ -22,7 +23,7 @@ from shardwise.tensor.function import Context
 from shardwise.tensor.ops import index, search
 from shardwise.tensor.signature import Part
 
-__all__ = ["agreed_sizes", "by_first_dim", "masked", "nonzero_rule", "replica"]
+__all__ = ["agreed_sizes", "by_first_dim", "masked", "nonzero_rule", "replica", "unknown_outside"]
 
 
 def agreed_sizes(layout: Layout, dim: int, count: int) -> tuple[int, ...]:
@@ -31,13 +32,23 @@ def agreed_sizes(layout: Layout, dim: int, count: int) -> tuple[int, ...]:
     A collective of a few bytes over the axes that cut the dim.
     """
     here = layout.mesh.get_coordinate()
+    if here is None:
+        raise unknown_outside()
     axes = layout.order[dim]
-    if not axes or here is None:
+    if not axes:
         return (count,)
     ranks = tuple([int(layout.mesh.mesh[at]) for at in line(layout.mesh, here, axes)])
     with implicit():
         counts = all_gather(np.array([count], np.int64), get_world().group(ranks))
     return tuple([int(n) for n in counts])
+
+
+def unknown_outside() -> DataDependentShapeError:
+    """Return the error of ranks that would have to know values of a mesh that they are not in."""
+    return DataDependentShapeError(
+        f"the shape of the result depends on values, and rank {rank()} is not in the mesh and has none; call "
+        "it on the ranks of the mesh only"
+    )
 
 
 def by_first_dim(layout: Layout, ndim: int, dtype: Any = None) -> Layout:

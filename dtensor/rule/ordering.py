@@ -18,12 +18,12 @@ import numpy as np
 from shardwise.backend import special
 from shardwise.backend.array import Array
 from shardwise.backend.ranking import sorted_indices
-from shardwise.collectives import all_gather, implicit
+from shardwise.collectives import ProcessGroup, all_gather, implicit
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Shard
 from shardwise.dtensor.rule.case import Case, Perform, Play, carried, lengths, without
 from shardwise.dtensor.rule.exchange import owners, peers, sent_to
-from shardwise.dtensor.rule.mask import agreed_sizes
+from shardwise.dtensor.rule.mask import agreed_sizes, unknown_outside
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.tensor.ops import gather, order, take
 
@@ -40,9 +40,15 @@ class _Sorted(NamedTuple):
     sizes: tuple[int, ...]
 
 
+def _peers(layout: Layout) -> tuple[ProcessGroup, int]:
+    if layout.mesh.get_coordinate() is None:
+        raise unknown_outside()
+    return peers(layout, 0)
+
+
 def _sorted(local: Array, layout: Layout, descending: bool) -> _Sorted:
     """Sort one dim by samples; stable."""
-    group, piece = peers(layout, 0)
+    group, piece = _peers(layout)
     mine = sorted_indices(local, 0, descending)
     keys = local[mine]
     counts = [min(group.size, n) for n in lengths(layout, 0)]
@@ -116,7 +122,10 @@ def topk_rule(case: Case) -> Play | None:
     def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         x = args[0].placed_as(layout)
         local = x.data.local
-        here = layout.mesh.get_coordinate() or ()
+        here = layout.mesh.get_coordinate()
+        if here is None:
+            names = kind(ShardedArray(np.empty(0, _INT), chosen.with_dtype(_INT)))
+            return gather.Gather.apply(x, names, dim=dim), names
         best = special.top_indices(local, min(k, local.shape[dim]), dim, largest)
         values = np.take_along_axis(local, best, axis=dim)
         start = layout.box(here).offset[dim] if local.shape[dim] else 0
@@ -152,7 +161,7 @@ def distinct_rule(case: Case) -> Play | None:
 
 
 def _distinct(local: Array, layout: Layout, equal_nan: bool) -> Any:
-    group, piece = peers(layout, 0)
+    group, piece = _peers(layout)
     found = _sorted(local, layout, False)
     keys = found.keys
     new = np.ones(len(keys), bool)
@@ -177,7 +186,7 @@ def _distinct(local: Array, layout: Layout, equal_nan: bool) -> Any:
 
 def _runs(local: Array, layout: Layout) -> Any:
     """Find where values change, also between this piece and the one before."""
-    group, piece = peers(layout, 0)
+    group, piece = _peers(layout)
     held = lengths(layout, 0)
     with implicit():
         ends = all_gather(local[-1:], group, sizes=[min(n, 1) for n in held])

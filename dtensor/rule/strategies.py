@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from shardwise.dtensor.rule.case import Rule
+from shardwise.dtensor.rule.diagonal import diagonal_rule, trace_rule, undiagonal_rule
 from shardwise.dtensor.rule.indexing import index_rule, put_rule
 from shardwise.dtensor.rule.joining import cat_rule, pad_rule
 from shardwise.dtensor.rule.lookup import embedding_rule, gather_rule, select_rule
@@ -26,10 +27,12 @@ from shardwise.tensor.ops import (
     order,
     padding,
     pooling,
+    reduce,
     repetition,
     scatter_reduce,
     search,
     take,
+    triangle,
     view,
 )
 
@@ -54,6 +57,7 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         padding.Pad: pad_rule,
         pooling.AveragePool: pooling_rule,
         pooling.MaxPool: pooling_rule,
+        reduce.Trace: trace_rule,
         repetition.Flip: flip_rule,
         repetition.Repeat: repeat_rule,
         repetition.Roll: roll_rule,
@@ -63,6 +67,8 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         take.IndexSelect: select_rule,
         search.Distinct: distinct_rule,
         search.Nonzero: nonzero_rule,
+        triangle.Diagonal: diagonal_rule,
+        triangle.Undiagonal: undiagonal_rule,
         view.CopiedReshape: reshape_rule,
         view.Reshape: reshape_rule,
         view.Split: split_rule,
