@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from shardwise.backend.array import Shape
@@ -48,6 +49,7 @@ def reshape_rule(case: Case) -> Strategy | None:
     return case.strategy([source], [target])
 
 
+@lru_cache(maxsize=4096)  # asked for by every view
 def regrouped(layout: Layout, shape: Shape) -> tuple[Layout, Layout]:
     """Return how a tensor must lie to be seen in another shape, and how it lies then.
 
