@@ -172,7 +172,7 @@ class ShardedArray(NDArrayOperatorsMixin):
         and the others nothing.
         """
         layout = self.layout
-        if layout.is_replicated:
+        if layout.is_replicated or layout.mesh.size() == 1:
             return self.local, None
         if layout.partial:
             raise LayoutError(f"terms of sums cannot be counted; reduce them first: {layout!r}")
@@ -219,11 +219,13 @@ class ShardedArray(NDArrayOperatorsMixin):
             result = ufunc(*[getattr(each, "local", each) for each in inputs], **kwargs)
             result = np.asarray(result) if isinstance(result, np.generic) else result
             return out[0] if out is not None else ShardedArray(result, alike.with_dtype(result.dtype))
-        if out is not None:
-            raise LayoutError(
-                f"{ufunc.__name__}: out= is a sharded array; use the in-place methods of DTensor"
-            )
-        return self._on_replicas(getattr(ufunc, method), inputs, kwargs)
+        if out is not None and not (len(out) == 1 and isinstance(out[0], ShardedArray)):
+            raise LayoutError(f"{ufunc.__name__}: an input is sharded, and out= is not; leave out= out")
+        result = self._on_replicas(getattr(ufunc, method), inputs, kwargs)
+        if out is None:
+            return result
+        out[0][...] = result
+        return out[0]
 
     @staticmethod
     def _alike(arrays: Sequence[Any]) -> Layout | None:
@@ -232,6 +234,8 @@ class ShardedArray(NDArrayOperatorsMixin):
         for each in arrays:
             if isinstance(each, ShardedArray):
                 own = each.layout
+                if not own.shape and own.is_replicated:  # a number
+                    continue
                 same = layout is None or (own.order, own.shape, own.mesh) == (
                     layout.order, layout.shape, layout.mesh
                 )  # fmt: skip

@@ -11,10 +11,12 @@ import numpy as np
 from shardwise.backend.device import Device
 from shardwise.backend.errors import ArgumentError, DeviceError, ModuleError
 from shardwise.collectives import ProcessGroup, get_group
+from shardwise.dtensor import DTensor
+from shardwise.mesh import DeviceMesh
 from shardwise.nn import Module
 from shardwise.parallel.bucket import plan_buckets
 from shardwise.parallel.reducer import Reducer
-from shardwise.parallel.replica import check_alike, copy_from_first
+from shardwise.parallel.replica import check_alike, copy_from_first, part_of
 from shardwise.tensor import Tensor, row_window
 
 __all__ = ["DistributedDataParallel"]
@@ -46,6 +48,9 @@ class DistributedDataParallel(Module):
         Before each training forward outside `no_sync`, take the buffers of the group's first rank.
     init_sync : bool
         Take parameters and buffers of the group's first rank at once.
+    device_mesh : DeviceMesh, optional
+        Of one axis, whose group is meant: ``mesh["dp"]``. Parameters may lie in parts on the other axes, as
+        `parallelize_module` leaves them on ``mesh["tp"]``; each rank averages its parts.
     device_ids : sequence of one int or device, optional
     output_device : int or device, optional
         For scripts that were written for PyTorch, and of no effect: each rank computes where its parameters
@@ -86,6 +91,7 @@ class DistributedDataParallel(Module):
         *,
         device_ids: Sequence[int | str] | None = None,
         output_device: int | str | None = None,
+        device_mesh: DeviceMesh | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(module, Module):
@@ -100,6 +106,13 @@ class DistributedDataParallel(Module):
                 f"{process_group!r}; give device_ids by name, or leave them out"
             )
         _check_devices(module, device_ids, output_device)
+        if device_mesh is not None:
+            if process_group is not None or not isinstance(device_mesh, DeviceMesh) or device_mesh.ndim != 1:
+                raise ArgumentError(
+                    'DistributedDataParallel: device_mesh must be a DeviceMesh of one axis, like mesh["dp"], '
+                    f"and no process_group; got {device_mesh!r} and process_group={process_group}"
+                )
+            process_group = device_mesh.get_group()
         group = get_group() if process_group is None else process_group
         if group.rank is None:
             raise ModuleError(
@@ -114,6 +127,7 @@ class DistributedDataParallel(Module):
             f"find_unused_parameters={find_unused_parameters}, broadcast_buffers={broadcast_buffers}, "
             f"init_sync={init_sync}"
         )
+        _check_meshes(module, group)
         check_alike(module, options, group)
         named = list(module.named_parameters())
         learned = [(name, p) for name, p in named if p.requires_grad]
@@ -127,7 +141,7 @@ class DistributedDataParallel(Module):
             copy_from_first((*module.parameters(), *module.buffers()), group)
         cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MIB)
         plans = plan_buckets(
-            [p.data.size for _, p in learned],
+            [part_of(p.data).size for _, p in learned],
             [p.dtype for _, p in learned],
             cap,
             _MIB if bucket_cap_mb is None else None,
@@ -186,6 +200,19 @@ class DistributedDataParallel(Module):
         """Show the group and the buckets."""
         sizes = [round(b.flat.nbytes / _MIB, 1) for b in self._reducer.buckets]
         return f"ranks={list(self.process_group.ranks)}, buckets_mib={sizes}"
+
+
+def _check_meshes(module: Module, group: ProcessGroup) -> None:
+    """Raise if a sharded parameter lies over ranks of the group, which each are to have a replica."""
+    for name, p in module.named_parameters():
+        if isinstance(p, DTensor):
+            common = sorted(set(group.ranks) & set(p.device_mesh.mesh.reshape(-1).tolist()))
+            if len(common) > 1:
+                raise ModuleError(
+                    f"DistributedDataParallel: the parameter {name} lies over {p.device_mesh!r}, "
+                    f"with the ranks {common} of the group {list(group.ranks)}; average over another axis "
+                    'of the mesh, as in DistributedDataParallel(module, device_mesh=mesh["dp"])'
+                )
 
 
 def _check_devices(

@@ -9,7 +9,10 @@ import numpy as np
 from shardwise.backend.array import Array
 from shardwise.backend.errors import AutogradError
 from shardwise.collectives import ProcessGroup, Work, all_reduce, implicit
+from shardwise.dtensor import DTensor
+from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.parallel.bucket import Bucket, BucketPlan, Slot, bucket_memory
+from shardwise.parallel.replica import part_of
 from shardwise.tensor import GraphTask, Tensor, current_task
 
 __all__ = ["Reducer"]
@@ -68,14 +71,15 @@ class Reducer:
             for hook in leaf.post_hooks or ():
                 if isinstance(hook, _Arrival):
                     hook.reducer.release()
-        flats = bucket_memory(plans, [leaves[plan.slots[0].index].data for plan in plans], group)
+        flats = bucket_memory(plans, [part_of(leaves[plan.slots[0].index].data) for plan in plans], group)
         for plan, flat in zip(plans, flats, strict=True):
             bucket = Bucket(plan, flat)
             self.buckets.append(bucket)
             for slot in plan.slots:
                 self._place[slot.index] = bucket, slot
-                if views:
-                    leaves[slot.index].grad_into(bucket.view(slot, leaves[slot.index].shape))
+                leaf = leaves[slot.index]
+                if views and not isinstance(leaf, DTensor):  # one that is must first lie as its leaf does
+                    leaf.grad_into(bucket.view(slot, leaf.shape))
         self._handles = [
             leaf.register_post_accumulate_grad_hook(_Arrival(self, i)) for i, leaf in enumerate(leaves)
         ]
@@ -136,10 +140,11 @@ class Reducer:
 
     def _copy_in(self, bucket: Bucket, slot: Slot) -> None:
         leaf = self._leaves[slot.index]
+        place = bucket.view(slot, part_of(leaf.data).shape)
         if leaf.grad is None:
-            bucket.view(slot, leaf.shape)[...] = 0
+            place[...] = 0
         elif leaf.grad.data is not leaf.sink:  # else it is there already
-            bucket.view(slot, leaf.shape)[...] = leaf.grad.data
+            place[...] = part_of(leaf.grad.data)
 
     def _finish(self) -> None:
         """End a backward: all gradients are averaged, or named as missing."""
@@ -167,7 +172,10 @@ class Reducer:
 
     def _copy_out(self, index: int, leaf: Tensor) -> None:
         bucket, slot = self._place[index]
-        if self._views and leaf.sink is not None:
+        if isinstance(leaf, DTensor):
+            place, layout = bucket.view(slot, leaf.data.local.shape), leaf.layout.reduced()
+            leaf.grad = DTensor(ShardedArray(place if self._views else place.copy(), layout))
+        elif self._views and leaf.sink is not None:
             if leaf.grad is None or leaf.grad.data is not leaf.sink:
                 leaf.grad = Tensor(leaf.sink)
         elif leaf.grad is None:

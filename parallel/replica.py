@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from shardwise.backend.array import Array
 from shardwise.backend.errors import ModuleError
 from shardwise.collectives import ProcessGroup, all_gather_object, broadcast, implicit
+from shardwise.dtensor import DTensor
+from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.nn import Module
 from shardwise.parallel.bucket import plan_buckets
 from shardwise.tensor import Tensor
 
-__all__ = ["check_alike", "copy_from_first"]
+__all__ = ["check_alike", "copy_from_first", "part_of"]
 
 _PIECE = 250 * 1024 * 1024  # bytes; what is broadcast at once needs as much memory again
 
@@ -63,10 +67,20 @@ def check_alike(module: Module, options: str, group: ProcessGroup) -> None:
 
 def _describe(module: Module) -> list[str]:
     parameters = [
-        f"{name} {p.shape} {p.dtype}{'' if p.requires_grad else ' (frozen)'}"
+        f"{name} {p.shape} {p.dtype}{_lying(p)}{'' if p.requires_grad else ' (frozen)'}"
         for name, p in module.named_parameters()
     ]
     return parameters + [f"buffer {name} {b.shape} {b.dtype}" for name, b in module.named_buffers()]
+
+
+def _lying(p: Tensor) -> str:
+    """Say how a sharded parameter lies, if it is one."""
+    return f" [{p.layout}], here {list(p.data.local.shape)}" if isinstance(p, DTensor) else ""
+
+
+def part_of(array: Any) -> Array:
+    """Return the part of an array that this rank holds: all of it, but of a sharded one."""
+    return array.local if isinstance(array, ShardedArray) else array
 
 
 def copy_from_first(tensors: Sequence[Tensor], group: ProcessGroup) -> None:
@@ -84,13 +98,14 @@ def copy_from_first(tensors: Sequence[Tensor], group: ProcessGroup) -> None:
     """
     if group.size == 1:
         return
-    for plan in plan_buckets([t.data.size for t in tensors], [t.dtype for t in tensors], _PIECE):
-        flat = np.zeros_like(tensors[plan.slots[0].index].data, shape=(plan.size,))
+    parts = [part_of(t.data) for t in tensors]
+    for plan in plan_buckets([part.size for part in parts], [part.dtype for part in parts], _PIECE):
+        flat = np.zeros_like(parts[plan.slots[0].index], shape=(plan.size,))
         for slot in plan.slots:
-            flat[slot.start : slot.start + slot.size] = tensors[slot.index].data.reshape(-1)
+            flat[slot.start : slot.start + slot.size] = parts[slot.index].reshape(-1)
         with implicit():
             broadcast(flat, src=group.ranks[0], group=group, out=flat)
         for slot in plan.slots:
-            tensor = tensors[slot.index]
-            tensor.data[...] = flat[slot.start : slot.start + slot.size].reshape(tensor.shape)
-            tensor.version.count += 1
+            part = parts[slot.index]
+            part[...] = flat[slot.start : slot.start + slot.size].reshape(part.shape)
+            tensors[slot.index].version.count += 1

@@ -259,13 +259,18 @@ def _index_layout(table: Layout, places: Layout) -> Layout:
     return Layout.of(table.mesh, tuple(kinds), order, places.shape, places.dtype)
 
 
-def _looked_up(case: Case, dim: int, function: type[Function], places_at: int) -> Strategy | None:
-    """Return the strategy of taking slices along `dim`; the dims of the index then stand at `places_at`."""
+def _looked_up(
+    case: Case, dim: int, function: type[Function], places_at: int, stays: bool = False
+) -> Strategy | None:
+    """Return the strategy of taking slices along `dim`; the dims of the index then stand at `places_at`.
+
+    A table that is smaller than the result goes to where it is needed, unless it `stays`.
+    """
     table, places = case.first, case.layouts[1]
     if places is None or not table.order[dim]:
         return None
     (result,), _ = case.results()
-    if result.size > table.numel or (result.dtype.kind == "b" and case.tracked):
+    if (result.size > table.numel and not stays) or (result.dtype.kind == "b" and case.tracked):
         return None
     table = table_layout(case)
     if result.dtype.kind == "b" and table.partial:
@@ -304,7 +309,8 @@ def embedding_rule(case: Case) -> Strategy | None:
         and case.layouts[2].shape != getattr(case.layouts[1], "shape", 0)
     ):
         return None
-    return _looked_up(case, 0, WeighedEmbeddingPart if weighed else EmbeddingPart, 0)
+    # Vocabularies are cut to stay so: whoever cut one counts on sums, whatever the batch is.
+    return _looked_up(case, 0, WeighedEmbeddingPart if weighed else EmbeddingPart, 0, stays=True)
 
 
 def gather_rule(case: Case) -> Strategy | None:
