@@ -340,7 +340,7 @@ def test_under_a_launcher_only_as_a_rank(inner: Callable[..., Suite], tmp_path: 
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
         check=False,
     )
     assert by_hand.returncode == 0

@@ -18,7 +18,7 @@ def run_table(folder: Path, benchmarks: dict[str, str], *arguments: str) -> subp
     for name, text in benchmarks.items():
         (folder / f"{name}.py").write_text(text)
     command = [sys.executable, str(folder / "table.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
 
 
 def one(name: str, ours: float, *rest: float | None) -> str:

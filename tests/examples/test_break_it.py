@@ -10,7 +10,7 @@ from harness.command import Ended, execute
 from house.floors import ROOT
 
 SCRIPT = ROOT / "examples" / "break_it.py"
-START = 30.0  # what starting three ranks may take on a busy machine
+START = 90.0  # what starting three ranks may take on a busy machine
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -26,7 +26,7 @@ ended and a new one runs the rest, at most ``--mpi-restarts`` times per size. A 
 back within the test's limit (``@pytest.mark.timeout(s)`` or ``--mpi-timeout``), or a few seconds after
 another rank failed, has its stacks dumped into the test's failure.
 
-Options: ``--mpi-sizes 1,2,3,4``, ``--mpi-timeout 60``, ``--mpi-restarts 5``. ``-k``, ``-m``, ``-x`` and node
+Options: ``--mpi-sizes 1,2,3,4``, ``--mpi-timeout 150``, ``--mpi-restarts 5``. ``-k``, ``-m``, ``-x`` and node
 ids work as ever. By hand, ``mpiexec -n 3 python -m pytest --only-mpi`` runs the same tests without any of
 this, as pytest-mpi does.
 

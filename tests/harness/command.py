@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["Ended", "all_gone", "clean_environment", "execute", "without_warning"]
 
-LONGEST_SECONDS = 60.0
+LONGEST_SECONDS = 150.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def execute(command: Sequence[object], folder: Path, stdin: str = "", **environm
     return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
 
-def all_gone(pids: Sequence[str], seconds: float = 3.0) -> bool:
+def all_gone(pids: Sequence[str], seconds: float = 20.0) -> bool:
     """Whether none of these processes is left, after a short while."""
     end = time.monotonic() + seconds
     while any(Path("/proc", pid).exists() for pid in pids):

@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--mpi-sizes", default="1,2,3,4", help="world sizes for multi-rank tests (default 1,2,3,4)"
     )
     group.addoption(
-        "--mpi-timeout", type=float, default=60.0, help="seconds for a multi-rank test (default 60)"
+        "--mpi-timeout", type=float, default=150.0, help="seconds for a multi-rank test (default 150)"
     )
     group.addoption("--mpi-restarts", type=int, default=5, help="how often a world of one size may restart")
 

@@ -26,8 +26,8 @@ from shardwise.launch.mpi import MpiInstallation
 
 __all__ = ["BrokenWorldError", "Outcome", "World"]
 
-START_SECONDS = 90.0
-STOP_SECONDS = 10.0
+START_SECONDS = 180.0
+STOP_SECONDS = 60.0
 STRAGGLER_SECONDS = 5.0
 """How long other ranks may still take once one has failed: they may wait for it for ever."""
 DEATH_SECONDS = 1.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-SOON = 8.0  # seconds, where five are promised: four ranks share the cores with other work
+SOON = 30.0  # seconds, where five are promised: four ranks share the cores with other work
 
 WORK = """
     import os, signal, sys, time
@@ -141,7 +141,7 @@ def test_a_link_that_is_cut_for_good(body: str, site: Any) -> None:
     site.hosts.cut(1)
     done = job.finish()
     assert done.code not in (0, 124)
-    assert done.seconds < 25
+    assert done.seconds < 60
     assert re.match(r"shardwise run: rank(s 2-3| [23]) of 4 cannot be reached any more", done.err), done.err
     assert site.names[1] in done.err
     assert site.hosts.left(15) == []

@@ -35,7 +35,7 @@ def test_as_json_with_kernels(doctor: Any) -> None:
     done = doctor("--json")
     report = json.loads(done.out)
     assert (done.code, report["ok"], report["ranks"]) == (0, True, 1)
-    assert report["seconds"] < 30
+    assert 0 < report["seconds"] < 100
     (kernels,) = [each for each in report["findings"] if each["family"] == "Kernels"]
     assert (kernels["name"], kernels["status"]) == ("fused kernels", "ok")
     assert all(each["fix"] for each in report["findings"] if each["status"] != "ok")

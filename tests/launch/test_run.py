@@ -191,7 +191,7 @@ def test_dry_run_prints_a_command_that_works(script: Script, run: Run, tmp_path:
     assert done.code == 0
     assert "MASTER_ADDR=127.0.0.1 \\\n" in done.out
     again = subprocess.run(
-        ["sh", "-c", done.out], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+        ["sh", "-c", done.out], capture_output=True, text=True, timeout=150, cwd=tmp_path, check=False
     )
     assert again.returncode != 0
     assert [(tmp_path / f"rank {rank}").read_text() for rank in range(2)] == ["2 ['an argument']"] * 2
@@ -200,7 +200,7 @@ def test_dry_run_prints_a_command_that_works(script: Script, run: Run, tmp_path:
 def test_a_reader_that_leaves_ends_the_job_quietly(script: Script, tmp_path: Path) -> None:
     path = script("while True: print('y' * 100)")
     command = f"{sys.executable} -m shardwise run -n 2 {path} | head -n 1"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=150, check=False)
     assert done.stdout in (f"[r{rank}] {'y' * 100}\n" for rank in range(2))
     assert done.stderr == ""
 
@@ -217,7 +217,7 @@ def test_streams_may_be_closed(script: Script, tmp_path: Path, ranks: int, close
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 3, done.stderr
@@ -228,7 +228,7 @@ def test_streams_may_be_closed(script: Script, tmp_path: Path, ranks: int, close
 def test_output_that_cannot_be_written_ends_the_job_in_one_line(script: Script) -> None:
     path = script("while True: print('y' * 100)")
     command = f"{sys.executable} -m shardwise run -n 2 {path} > /dev/full"
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=150, check=False)
     assert (done.returncode, done.stderr) == (
         1,
         "shardwise run: the job was stopped: cannot write to stdout: No space left on device\n",
@@ -245,7 +245,7 @@ def test_what_cannot_be_said_leaves_the_exit_code(
     path = script("import os; os._exit(9)")
     command = f"{sys.executable} -m shardwise run {arguments.format(path=path)} 2> /dev/full"
     environ = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    done = subprocess.run(["sh", "-c", command], env=environ, timeout=60, check=False)
+    done = subprocess.run(["sh", "-c", command], env=environ, timeout=150, check=False)
     assert done.returncode == code
 
 
@@ -313,7 +313,7 @@ def test_version() -> None:
         [sys.executable, "-m", "shardwise", "--version"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
         check=True,
     )
     assert done.stdout == f"shardwise {__version__}\n"

@@ -45,7 +45,7 @@ def test_the_first_error_is_raised_as_itself(transport: str) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         spawn(calls.fail_on, (1,), nprocs=2, transport=transport)
     assert str(caught.value) == "on rank 1"
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 40  # and not the minute that the other rank would take
     assert any("raised by rank 1 of 2" in note for note in caught.value.__notes__)
 
 
@@ -79,10 +79,10 @@ def test_ranks_that_leave_are_an_error() -> None:
 
 def test_a_time_out_ends_processes(tmp_path: Path) -> None:
     with pytest.raises(CollectiveTimeoutError) as caught:
-        spawn(calls.wait, (str(tmp_path), 60.0), nprocs=2, transport="mpi", timeout=4.0)
+        spawn(calls.wait, (str(tmp_path), 60.0), nprocs=2, transport="mpi", timeout=10.0)
     message = str(caught.value)
     assert message.startswith(
-        "spawn of wait on 2 ranks: not finished after 4 s; still running: ranks 0-1 of 2\n"
+        "spawn of wait on 2 ranks: not finished after 10 s; still running: ranks 0-1 of 2\n"
     )
     assert f'File "{calls.__file__}"' in message
     pids = [int(file.name) for file in tmp_path.iterdir()]

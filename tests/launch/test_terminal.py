@@ -91,7 +91,7 @@ def test_ranks_of_a_job_on_a_terminal_know_it(script: Callable[[str], Path]) -> 
             break
         shown += data
     os.close(master)
-    process.communicate(timeout=60)
+    process.communicate(timeout=150)
     width = 90 - len("[r0] ") - 1
     assert process.returncode == 0
     assert sorted(shown.decode().replace("\r\n", "\n").splitlines()) == [

@@ -26,7 +26,7 @@ class Meeting:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._barrier = threading.Barrier(size, timeout=20)
+        self._barrier = threading.Barrier(size, timeout=60)
         self._said: dict[int, bytes] = {}
 
     def of(self, rank: int) -> MeetingPlace:
@@ -74,7 +74,7 @@ def make() -> Iterator[Make]:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         made.extend(planes.values())
         if errors:
             assert len({str(error) for error in errors}) == 1
@@ -101,11 +101,11 @@ class Inbox:
 
     def wait(self, count: int) -> list[Message]:
         with self._came:
-            assert self._came.wait_for(lambda: len(self.messages) >= count, 10)
+            assert self._came.wait_for(lambda: len(self.messages) >= count, 60)
         return self.messages
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     until = time.monotonic() + seconds
     while not condition() and time.monotonic() < until:
         time.sleep(0.005)
@@ -122,7 +122,7 @@ def keys_of(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 def local_socket(plane: ControlPlane, dst: int) -> socket.socket:
     stranger = socket.socket(socket.AF_UNIX)
-    stranger.settimeout(10)
+    stranger.settimeout(60)
     stranger.connect(plane.members[dst].local)
     return stranger
 
@@ -217,8 +217,8 @@ def test_questions(make: Make) -> None:
         if plane.rank != 1:
             plane.on("name", lambda m, plane=plane: plane.answer(m, {"name": f"r{plane.rank}"}, b"!"))
     began = time.monotonic()
-    answers = planes[0].ask(range(3), "name", timeout=0.3)  # rank 1 does not answer
-    assert 0.25 < time.monotonic() - began < 5.0
+    answers = planes[0].ask(range(3), "name", timeout=2.0)  # rank 1 does not answer
+    assert 1.9 < time.monotonic() - began < 60.0
     assert {rank: answer.body["name"] for rank, answer in answers.items()} == {0: "r0", 2: "r2"}
     assert bytes(answers[2].data) == b"!"
 
@@ -276,8 +276,8 @@ def test_those_who_leave_and_those_who_die(make: Make) -> None:
         assert planes[rank].peer(2).reason == "its process ended without a word"
         assert planes[rank].peer(0 if rank else 3).state == "alive"
     began = time.monotonic()
-    assert planes[0].ask([1, 2], "x", timeout=20.0) == {}  # nobody waits for the dead
-    assert time.monotonic() - began < 5.0
+    assert planes[0].ask([1, 2], "x", timeout=90.0) == {}  # nobody waits for the dead
+    assert time.monotonic() - began < 60.0
     planes[0].send(2, "x")
 
 
@@ -389,7 +389,7 @@ def test_a_flood_of_connections(make: Make) -> None:
     planes = make(2)
     planes[0].on("ping", lambda message: planes[0].answer(message))
     flood = [local_socket(planes[0], 0) for _ in range(400)]
-    assert 0 in planes[1].ask([0], "ping", timeout=10.0)
+    assert 0 in planes[1].ask([0], "ping", timeout=60.0)
     # The oldest have been hung up on, so that there is always room.
     assert flood[0].recv(1) == b""
     for stranger in flood:
@@ -408,7 +408,7 @@ def test_one_that_is_hung_up_on_before_it_is_known_dials_again() -> None:
         members = [Member("host", "node1", os.getpid(), "1", name) for name in names]
         plane = ControlPlane(1, members, key, ends[1:])
         stack.callback(plane.close)
-        ends[0].settimeout(10)
+        ends[0].settimeout(60)
         with ends[0].accept()[0] as refused:
             handshake = Handshake(key, "0", dials=False)
             refused.sendall(handshake.receive(refused.recv(handshake.wanted, socket.MSG_WAITALL)))
@@ -479,7 +479,7 @@ def test_between_hosts(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({member.port for member in planes[0].members}) == 3
     for plane in planes:
         plane.on("ping", lambda message, plane=plane: plane.answer(message, {}, message.data))
-    answers = planes[1].ask(range(3), "ping", {}, bytes(3 << 20), timeout=10.0)
+    answers = planes[1].ask(range(3), "ping", {}, bytes(3 << 20), timeout=60.0)
     assert {rank: len(answer.data) for rank, answer in answers.items()} == dict.fromkeys(range(3), 3 << 20)
     with pytest.raises(CollectiveError, match="file descriptors only go to ranks of the same host"):
         planes[1].send(2, "x", fds=[1])
@@ -497,7 +497,7 @@ def test_a_fork_keeps_nothing_open(make: Make) -> None:
             planes[1].send(0, "x")
         except CollectiveError as error:
             os.write(theirs, str(error).encode())
-        time.sleep(60)
+        time.sleep(150)
         os._exit(0)
     os.close(theirs)
     try:

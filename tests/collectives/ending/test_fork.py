@@ -40,7 +40,7 @@ def run(tmp_path: Path, in_child: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=150,
         check=False,
     )
 

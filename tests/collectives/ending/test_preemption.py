@@ -71,4 +71,4 @@ def test_signals_end_nothing_and_handlers_of_the_program_are_called(tmp_path: Pa
         "assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL\n"
         "assert not sw.preempted()\n"
     )
-    subprocess.run([sys.executable, str(script)], env=clean_environment(), timeout=60, check=True)
+    subprocess.run([sys.executable, str(script)], env=clean_environment(), timeout=150, check=True)

@@ -217,7 +217,7 @@ def test_all_ranks_are_in_debug_mode_or_none(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 1

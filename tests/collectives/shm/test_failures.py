@@ -15,7 +15,7 @@ from shardwise.launch.command import mpi_command
 from shardwise.launch.cores import find_cores
 from shardwise.launch.mpi import find_mpi
 
-LIMIT = 40.0  # seconds, of which compiling and starting on a busy machine are most
+LIMIT = 90.0  # seconds, of which compiling and starting on a busy machine are most
 
 HEAD = """
 import os, signal, time
@@ -42,7 +42,7 @@ def run(tmp_path: Path, body: str, size: int = 3, n: int = 3) -> Ended:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            timeout=60,
+            timeout=150,
             check=False,
         )
     texts = [(tmp_path / name).read_text(errors="replace") for name in ("out", "err")]
