@@ -125,8 +125,13 @@ def judge(
     ordered = sorted(endings, key=lambda ending: (_follows(ending), ending.time, ending.rank))
     root = _cause(ordered)
     least = _follows(root) if root is ordered[0] else 0
-    stopped += sum(ending.kind == "failed" and _follows(ending) > least for ending in endings)
     alike = [ending for ending in ordered if _likeness(ending) == _likeness(root)]
+    # MPI's launchers may be faster than ours to stop the others.
+    stopped += sum(
+        ending.kind == "lost" or (_follows(ending) > least and ending.kind != "interrupted")
+        for ending in endings
+        if ending not in alike
+    )
     stopped = min(stopped, size - len(alike))  # those that were stopped first may have failed alike
     shown = min(alike, key=lambda ending: ending.rank)
     who = f"{rank_list(ending.rank for ending in alike)} of {size}" if size > 1 else "the script"

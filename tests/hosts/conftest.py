@@ -25,7 +25,7 @@ from shardwise.launch.host import Host
 from shardwise.launch.mpi import find_mpi
 from shardwise.launch.reach import Reach
 
-LONGEST_SECONDS = 100.0
+LONGEST_SECONDS = 200.0
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -130,6 +130,6 @@ def site(hosts: Hosts, tmp_path: Path) -> Iterator[Site]:
     """The hosts, and a folder for what runs on them. What a test leaves running fails it."""
     yield Site(hosts, tmp_path)
     hosts.mend(1)
-    left = hosts.left(3.0)
+    left = hosts.left(20.0)
     hosts.kill()
     assert left == []

@@ -194,6 +194,20 @@ def test_waiting_in_vain_is_the_cause_if_nothing_else_is() -> None:
     assert verdict.lines[0] == "shardwise run: ranks 0,2 of 4 failed alike; the others were stopped:"
 
 
+@pytest.mark.parametrize(
+    "end",
+    [(143, "signal"), (137, "lost"), (14, "exit")],
+    ids=["SIGTERM", "lost", "alone"],
+)
+def test_whom_mpi_has_ended_was_stopped_too(end: tuple[int, str]) -> None:
+    root = Ending(3, 1.0, 3, "exit")
+    stopped = [Ending(rank, 2.0 + rank, *end) for rank in range(3)]
+    for count in range(4):
+        assert judge([*stopped[:count], root], 4, stopped=3 - count).lines == [
+            "shardwise run: rank 3 of 4 exited with code 3; the others were stopped"
+        ]
+
+
 def test_who_failed_alike_was_not_stopped() -> None:
     endings = [failed(0, 1.0), failed(1, 1.1)]
     assert judge(endings, 2, stopped=1).lines[0] == "shardwise run: ranks 0-1 of 2 failed alike:"
