@@ -16,7 +16,7 @@ from house.floors import ROOT
 
 EXAMPLES = ROOT / "examples"
 SIZES = "--layers 1 --dim 16 --heads 2 --context 16 --batch 12 --steps 4 --warmup 1 --sample 5"
-SOON = 30.0  # five seconds, two until the time-out, and what starting may take on a busy machine
+SOON = 80.0  # five seconds, two until the time-out, and what starting may take on a busy machine
 LAST_LINE = r"validation loss (\d+\.\d{4}) nats per byte after \d+ s"
 
 # How rank 3 breaks the job: what is said of it, and the exit code.
