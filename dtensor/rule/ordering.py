@@ -27,17 +27,18 @@ from shardwise.dtensor.rule.mask import agreed_sizes, unknown_outside
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.tensor.ops import gather, order, take
 
-__all__ = ["distinct_rule", "sort_rule", "topk_rule"]
+__all__ = ["Sorted", "distinct_rule", "sample_sorted", "sort_rule", "sortable", "topk_rule"]
 
 _INT = np.dtype(np.int64)
 
 
-class _Sorted(NamedTuple):
-    """This rank's share of the values in order, where they were, and how many each rank has."""
+class Sorted(NamedTuple):
+    """This rank's share of the values in order, where they were, how many each rank has, and which it is."""
 
     keys: Array
     places: Array
     sizes: tuple[int, ...]
+    piece: int
 
 
 def _peers(layout: Layout) -> tuple[ProcessGroup, int]:
@@ -46,7 +47,7 @@ def _peers(layout: Layout) -> tuple[ProcessGroup, int]:
     return peers(layout, 0)
 
 
-def _sorted(local: Array, layout: Layout, descending: bool) -> _Sorted:
+def sample_sorted(local: Array, layout: Layout, descending: bool) -> Sorted:
     """Sort one dim by samples; stable."""
     group, piece = _peers(layout)
     mine = sorted_indices(local, 0, descending)
@@ -65,7 +66,7 @@ def _sorted(local: Array, layout: Layout, descending: bool) -> _Sorted:
     came = sent_to(group, piece, keys, owner).rows
     from_where = sent_to(group, piece, places, owner).rows
     inner = sorted_indices(came, 0, descending)
-    return _Sorted(came[inner], from_where[inner], agreed_sizes(layout, 0, len(inner)))
+    return Sorted(came[inner], from_where[inner], agreed_sizes(layout, 0, len(inner)), piece)
 
 
 def _ragged(local: Array, layout: Layout, sizes: tuple[int, ...]) -> Any:
@@ -75,13 +76,14 @@ def _ragged(local: Array, layout: Layout, sizes: tuple[int, ...]) -> Any:
     return ShardedArray.tensor_class(ShardedArray(local, whole))
 
 
-def _sortable(layout: Layout) -> bool:
+def sortable(layout: Layout) -> bool:
+    """Tell whether a tensor has one dim, which is cut, of numbers that have an order."""
     return layout.ndim == 1 and bool(layout.order[0]) and layout.dtype.kind in "iufb" and layout.numel > 0
 
 
 def sort_rule(case: Case) -> Play | None:
     """Sort the only dim by samples; where there are others, one of these is cut instead."""
-    if not _sortable(case.first):
+    if not sortable(case.first):
         return None
     case.results()
     layout = case.first.reduced()
@@ -90,7 +92,7 @@ def sort_rule(case: Case) -> Play | None:
 
     def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         x = args[0].placed_as(layout)
-        found = _sorted(x.data.local, layout, descending)
+        found = sample_sorted(x.data.local, layout, descending)
         places = _ragged(found.places, layout, found.sizes)
         return places if only_places else (take.IndexSelect.apply(x, places, dim=0), places)
 
@@ -145,7 +147,7 @@ def topk_rule(case: Case) -> Play | None:
 
 def distinct_rule(case: Case) -> Play | None:
     """Sort by samples, after which equal values are on one rank; or join runs as they stand."""
-    if not _sortable(case.first):
+    if not sortable(case.first):
         return None
     layout = case.first.reduced()
     consecutive = bool(case.params.get("consecutive", False))
@@ -162,7 +164,7 @@ def distinct_rule(case: Case) -> Play | None:
 
 def _distinct(local: Array, layout: Layout, equal_nan: bool) -> Any:
     group, piece = _peers(layout)
-    found = _sorted(local, layout, False)
+    found = sample_sorted(local, layout, False)
     keys = found.keys
     new = np.ones(len(keys), bool)
     same = keys[1:] == keys[:-1]

@@ -12,6 +12,7 @@ from shardwise.dtensor.rule.joining import cat_rule, pad_rule
 from shardwise.dtensor.rule.lookup import embedding_rule, gather_rule, select_rule
 from shardwise.dtensor.rule.mask import nonzero_rule
 from shardwise.dtensor.rule.ordering import distinct_rule, sort_rule, topk_rule
+from shardwise.dtensor.rule.ranking import bincount_rule, kth_rule
 from shardwise.dtensor.rule.regrouping import reshape_rule
 from shardwise.dtensor.rule.slicing import slice_rule, split_rule, unindex_rule
 from shardwise.dtensor.rule.turning import flip_rule, repeat_rule, roll_rule, tile_rule
@@ -31,6 +32,7 @@ from shardwise.tensor.ops import (
     repetition,
     scatter_reduce,
     search,
+    selection,
     take,
     triangle,
     view,
@@ -63,8 +65,11 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         repetition.Roll: roll_rule,
         repetition.Tile: tile_rule,
         scatter_reduce.ScatterReduce: scatter_rule,
+        selection.KthValue: kth_rule,
+        selection.MedianAlong: kth_rule,
         take.IndexCopy: scatter_rule,
         take.IndexSelect: select_rule,
+        search.Bincount: bincount_rule,
         search.Distinct: distinct_rule,
         search.Nonzero: nonzero_rule,
         triangle.Diagonal: diagonal_rule,

@@ -21,6 +21,9 @@ ORDERS: dict[str, Callable[[Any], Any]] = {
     "unique": lambda x: x.detach().unique(return_inverse=True, return_counts=True),
     "unique_consecutive": lambda x: x.detach().unique_consecutive(return_inverse=True, return_counts=True),
     "msort of columns": lambda x: (x[:, None] * sw.tensor([1.0, -2.0])).msort(),
+    "kthvalue": lambda x: x.kthvalue(min(3, len(x)), 0),
+    "kthvalue kept": lambda x: x.kthvalue(1, 0, keepdim=True),
+    "nanmedian": lambda x: x.nanmedian(0),
     "median": lambda x: x.median(0),
     "cumsum and flip": lambda x: x.flip(0).cumsum(0),
 }
@@ -34,7 +37,7 @@ def with_ties(n: int, seed: int = 0) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("name", ORDERS)
 def test_orders(name: str, world: int) -> None:
     for n in (*sizes(world), 40):
-        if n or name != "median":
+        if n or name not in ("median", "nanmedian", "kthvalue", "kthvalue kept"):
             compare(ORDERS[name], with_ties(n), world=world, partial=False)
             compare(ORDERS[name], numbers(n), world=world)
 
@@ -45,9 +48,18 @@ def test_orders_with_nan_and_of_other_types(world: int) -> None:
     x[[3, 7, 20]] = np.nan
     compare(lambda x: (x.sort(0), x.sort(0, descending=True)), x, world=world, partial=False)
     compare(lambda x: x.detach().unique(return_counts=True), x, world=world, partial=False)
+    compare(lambda x: (x.median(0), x.nanmedian(0)), x, world=world, partial=False)
     for dtype in (bool, np.int8, np.int64, np.uint8):
         whole = (with_ties(19) > 0) if dtype is bool else np.abs(with_ties(19)).astype(dtype)
         compare(lambda x: (x.sort(0), x.unique(return_inverse=True)), whole, world=world)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_counts(world: int) -> None:
+    for n in sizes(world):
+        whole = np.abs(with_ties(n)).astype(np.int64)
+        compare(lambda x: x.bincount(), whole, world=world)
+        compare(lambda x, w: x.bincount(w, minlength=5), whole, numbers(n), world=world)
 
 
 @pytest.mark.parametrize("world", WORLDS)
