@@ -12,6 +12,7 @@ import numpy as np
 from shardwise.backend.array import Shape
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Placement, Replicate, Shard
+from shardwise.dtensor.rule.skip import is_outside, nothing
 from shardwise.dtensor.sharded_array import ShardedArray
 
 __all__ = ["axes_of", "blocks", "counts_of_blocks", "here_of", "place_of_block", "positions", "unblocked"]
@@ -102,13 +103,15 @@ def place_of_block(layout: Layout, dims: Sequence[int]) -> int:
 
 def positions(layout: Layout, dim: int) -> Any:
     """Return 0, 1, ... along a dim, of size one along the others, as a DTensor that is cut there alike."""
-    start, length = layout.box(here_of(layout)).offset[dim], layout.box(here_of(layout)).shape[dim]
     shape = tuple([n if d == dim else 1 for d, n in enumerate(layout.shape)])
     placements: list[Placement] = [
         p if isinstance(p, Shard) and p.dim == dim else Replicate() for p in layout.placements
     ]
     order = tuple([axes if d == dim else () for d, axes in enumerate(layout.order)])
     along = Layout.of(layout.mesh, tuple(placements), order, shape, np.dtype(np.int64))
+    if is_outside(layout):
+        return nothing(along)
+    start, length = layout.box(here_of(layout)).offset[dim], layout.box(here_of(layout)).shape[dim]
     local = np.reshape(np.arange(start, start + length), along.local_shape(here_of(layout)))
     wrap: Any = ShardedArray.tensor_class
     return wrap(ShardedArray(local, along))

@@ -12,6 +12,7 @@ from shardwise.backend.array import Array
 from shardwise.dtensor.move import all_moved
 from shardwise.dtensor.rule.block import blocks, here_of, positions, unblocked
 from shardwise.dtensor.rule.formula import settled
+from shardwise.dtensor.rule.skip import is_outside, nothing
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
@@ -83,6 +84,9 @@ def _pairs(a: Any, dims: tuple[int, ...], sign: int) -> tuple[Any, Any]:
     a = settled(a)
     data: ShardedArray = a.data
     layout = data.layout
+    if is_outside(layout):
+        kept = unblocked(blocks(layout, dims, (), a.dtype), outer=1)
+        return nothing(kept), nothing(kept.with_dtype(np.int64))
     value, index = _of_part(data.local, dims, sign, layout.shape, layout.local_offset(here_of(layout)))
     entries = [blocks(layout, dims, (), each.dtype) for each in (value, index)]
     pairs = [

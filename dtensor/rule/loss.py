@@ -18,6 +18,7 @@ from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.rule.block import here_of
 from shardwise.dtensor.rule.formula import settled
 from shardwise.dtensor.rule.program import added_up, local_of, whole_of, with_outer_dim, without_dim
+from shardwise.dtensor.rule.skip import is_outside, skipped
 from shardwise.tensor.joining import stack, where
 from shardwise.tensor.mode import override
 from shardwise.tensor.tensor import Tensor
@@ -32,6 +33,8 @@ def cross_entropy(logits: Any, target: Any, ignore_index: int) -> Any:
 
 def weighted_cross_entropy(logits: Any, target: Any, weight: Any, ignore_index: int, smoothing: float) -> Any:
     """`WeightedCrossEntropy` with the classes in parts."""
+    if is_outside(logits.layout):
+        return _nothing_of(logits)
     x = _Scores(logits)
     labels = _Labels(x, target, ignore_index)
     shifted = x.shifted()
@@ -52,6 +55,9 @@ def weighted_cross_entropy(logits: Any, target: Any, weight: Any, ignore_index: 
 
 def soft_cross_entropy(logits: Any, target: Any, weight: Any, smoothing: float) -> Any:
     """`SoftCrossEntropy` with the classes in parts."""
+    if is_outside(logits.layout):
+        laid = settled(logits).layout.with_dtype(target.dtype)
+        return _nothing_of(logits, settled(target).placed_as(laid))
     x = _Scores(logits)
     shares = target.astype(np.float32) if is_narrow(target.dtype) else target
     shares = local_of(settled(shares).placed_as(x.layout.with_dtype(shares.dtype)))
@@ -66,6 +72,8 @@ def soft_cross_entropy(logits: Any, target: Any, weight: Any, smoothing: float) 
 
 def negative_likelihood(logs: Any, target: Any, weight: Any, ignore_index: int) -> Any:
     """`NegativeLikelihood` with the classes in parts: one all-reduce."""
+    if is_outside(logs.layout):
+        return _nothing_of(logs)
     x = _Scores(logs)
     labels = _Labels(x, target, ignore_index)
     (picked,) = x.added_up([labels.pick(x.local)])
@@ -74,6 +82,12 @@ def negative_likelihood(logs: Any, target: Any, weight: Any, ignore_index: int) 
         weights = weight.placed_as(weight.layout.replicated()).to_local().detach()
         loss = loss * weights[labels.whole]
     return x.per_row(where(labels.counted, loss, 0.0))
+
+
+def _nothing_of(scores: Any, *others: Any) -> Any:
+    """Return what a rank outside of the mesh has of the losses of rows."""
+    whole = settled(scores)
+    return skipped([whole, *others], without_dim(whole.layout, 1))
 
 
 class _Scores:

@@ -17,6 +17,7 @@ from shardwise.backend.array import Array
 from shardwise.dtensor.move import moved
 from shardwise.dtensor.rule.block import blocks, counts_of_blocks, unblocked
 from shardwise.dtensor.rule.formula import settled
+from shardwise.dtensor.rule.skip import is_outside, nothing
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context
@@ -41,6 +42,9 @@ def moments(x: Any, dims: Sequence[int]) -> tuple[Any, Any]:
     x = settled(x)
     data: ShardedArray = x.data
     dims = tuple(dims)
+    if is_outside(data.layout):
+        kept = unblocked(blocks(data.layout, dims, (2,), data.dtype), outer=2)
+        return nothing(kept), nothing(kept.with_dtype(np.empty(0, data.dtype).real.dtype))
     mean, spread = _of_part(data.local, dims)
     pair = np.stack([mean, spread.astype(mean.dtype)])[None]
     layout = blocks(data.layout, dims, (2,), pair.dtype)

@@ -16,6 +16,7 @@ from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
 from shardwise.dtensor.rule.formula import settled
 from shardwise.dtensor.rule.moment import moments
+from shardwise.dtensor.rule.skip import is_outside
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Gradients
 from shardwise.tensor.ops.extreme import check_choice
@@ -88,7 +89,7 @@ def batch_norm(
     mean, spread = moments(x, (0, *range(2, x.ndim)))
     count = math.prod(x.shape) // x.shape[1]
     mean, variance = (each.reshape(x.shape[1]) for each in (mean, spread * (1.0 / count)))
-    if running is not None:
+    if running is not None and not is_outside(x.layout):
         move_running(running, _everywhere(mean), _everywhere(variance), count, momentum)
     ctx.eps = eps
     ctx.save(x, weight, mean, variance)
@@ -107,7 +108,7 @@ def group_norm(
     count = math.prod(rows.shape[2:])
     mean, spread = moments(rows, dims)
     variance = spread * (1.0 / max(count, 1))
-    if running is not None:
+    if running is not None and not is_outside(x.layout):
         means, variances = (_everywhere(each.mean(0).reshape(groups)) for each in (mean, variance))
         move_running(running, means, variances, count, momentum)
     ctx.groups, ctx.eps = groups, eps

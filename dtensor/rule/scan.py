@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend.kind import is_narrow
+from shardwise.backend.shape import ShapeArray
 from shardwise.dtensor.rule.block import counts_of_blocks, here_of, place_of_block
 from shardwise.dtensor.rule.formula import settled
 from shardwise.dtensor.rule.program import gathered, local_of, whole_of
+from shardwise.dtensor.rule.skip import is_outside, skipped
 from shardwise.tensor.dim import counted_dim
-from shardwise.tensor.function import Function
+from shardwise.tensor.function import Context, Function
 from shardwise.tensor.joining import stack, where
 from shardwise.tensor.ops.arithmetic import masked_fill
 from shardwise.tensor.ops.elementary import LogAddExp
@@ -53,6 +56,8 @@ def _scanned(
     """Scan parts, fold parts, fold the folds of the parts before, and join. `nothing` changes no fold."""
     a = settled(a)
     dim = counted_dim(scan.__name__.lower(), dim, a.ndim)
+    if is_outside(a.layout):
+        return skipped([a], a.layout.with_dtype(_kind(scan, a, dim)))
     local = local_of(a)
     total: Any = fold.apply(local, dim=dim, keepdim=True)
     totals = gathered(total, a.layout, (dim,))
@@ -60,6 +65,13 @@ def _scanned(
     earlier = np.reshape(earlier, (-1, *(1,) * a.ndim))
     before: Any = fold.apply(masked_fill(totals, Tensor(~earlier), _as(nothing, totals)), dim=0)
     return whole_of(join(before, scan.apply(local, dim=dim)), a.layout)
+
+
+def _kind(scan: type[Function], a: Any, dim: int) -> Any:
+    """Return the dtype of a scan of `a`."""
+    if is_narrow(a.dtype):
+        return a.dtype
+    return scan.forward(Context((False,)), ShapeArray(a.shape, a.dtype), dim=dim).dtype
 
 
 def _as(number: float, x: Any) -> float | int:
@@ -73,6 +85,9 @@ def running_extreme(scan: type[Function]) -> Callable[..., tuple[Any, Any]]:
         a = settled(a)
         layout = a.layout
         dim = counted_dim(scan.__name__.lower(), dim, a.ndim)
+        if is_outside(layout):
+            values, places = skipped([a], layout, layout.with_dtype(np.int64))
+            return values, places
         local = local_of(a)
         values, places = _pair(scan, local, dim)
         places = places + layout.local_offset(here_of(layout))[dim]

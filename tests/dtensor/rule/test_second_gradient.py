@@ -60,3 +60,26 @@ def test_second_gradients(name: str, placement: str) -> None:
     whole = second(OPS[name], sw.tensor(array, requires_grad=True))
     for got in run_threads(go, 3):
         np.testing.assert_allclose(got, whole, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", [*OPS, "soft", "likelihood", "argmax", "cummax", "number"])
+def test_ranks_outside_of_the_mesh_go_along(name: str) -> None:
+    others = {
+        "soft": lambda x: F.cross_entropy(x, x.softmax(1)),
+        "likelihood": lambda x: F.nll_loss(x, sw.tensor(TARGET)),
+        "argmax": lambda x: x.argmax(1),
+        "cummax": lambda x: x.cummax(1)[0],
+        "number": lambda x: x.sum() + 1.0,
+    }
+
+    def go(rank: int) -> tuple[str, str]:
+        mesh = DeviceMesh("cpu", [0, 2])
+        x = distribute_tensor(sw.tensor(np.sin(numbers(4, 7))), mesh, ["S(1)"])
+        x.requires_grad = True
+        with implicit_replication():
+            out = {**OPS, **others}[name](x)
+            if out.requires_grad:
+                out.sum().backward()
+        return str(out.layout), "none" if x.grad is None else str(x.grad.layout)
+
+    assert len(set(run_threads(go, 3))) == 1
