@@ -130,6 +130,25 @@ def test_tables_stay_where_they_are() -> None:
                  [np.sort(table[:, 0]), table[:3, 0]], ["S(0)", "R"], 4) == (0, ["P"])  # fmt: skip
 
 
+@pytest.mark.parametrize("padding", [None, 1])
+def test_gradients_of_a_vocabulary_stay_on_its_parts(padding: int | None) -> None:
+    table, few = numbers(4000, 16), places(4000, 5)
+
+    def go(rank: int) -> None:
+        mesh = DeviceMesh("cpu", [0, 1, 2, 3])
+        weight = tensor_in(table, mesh, ["S(0)"])
+        with sw.explain() as seen:
+            rows = F.embedding(tensor_in(few, mesh, ["R"]), weight, padding_idx=padding)
+            (rows**2).sum().backward()
+        assert seen.total_bytes() <= 3 * few.size * 16 * 8
+        assert str(weight.grad.layout) == "S(0)"
+        wanted = np.zeros_like(table)
+        np.add.at(wanted, few, 2.0 * table[few])
+        np.testing.assert_allclose(weight.grad.full_tensor().numpy(), wanted)
+
+    run_threads(go, 4)
+
+
 def test_assignment_writes_into_the_part() -> None:
     def go(rank: int) -> None:
         x = tensor_in(numbers(7, 3), DeviceMesh("cpu", [0, 1, 2]), ["S(0)"], grad=False)
