@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from shardwise.backend.errors import ScheduleError
 
-__all__ = ["COMMUNICATION", "COMPUTE", "Action", "Kind", "parse_action"]
+__all__ = ["COMMUNICATION", "COMPUTE", "Action", "Dialect", "Kind", "parse_action"]
 
 Kind: TypeAlias = Literal[
     "F", "I", "W", "B", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD",
@@ -23,6 +23,11 @@ forward again, for what checkpointing did not keep. ``SEND_F`` sends a stage's o
 ``REDUCE_GRAD`` reduces its gradients over data-parallel ranks, ``SYNC_TIED`` adds up those of a parameter
 that several stages share. ``OVERLAP_F_B`` runs two actions as one.
 """
+
+Dialect: TypeAlias = Literal["shardwise", "torch<2.6"]
+"""How kinds are spelled: PyTorch before 2.6 wrote ``B`` for I and ``BW`` for B."""
+
+_OLD_SPELLING: Final = {"B": "I", "BW": "B"}
 
 COMPUTE: Final = frozenset({"F", "I", "W", "B", "OVERLAP_F_B"})
 COMMUNICATION: Final = frozenset({"SEND_F", "RECV_F", "SEND_B", "RECV_B"})
@@ -73,7 +78,7 @@ _PLAIN = re.compile(r"(\d+)([A-Z]+(?:_[A-Z]+)*)(\d+)?(?:([<>])(\d+))?", re.ASCII
 _OVERLAP = re.compile(r"\(([^();]+);([^();]+)\)OVERLAP_F_B", re.ASCII)
 
 
-def parse_action(text: str) -> Action:
+def parse_action(text: str, dialect: Dialect = "shardwise") -> Action:
     """Read an action.
 
     Raises
@@ -89,7 +94,7 @@ def parse_action(text: str) -> Action:
     text = text.strip()
     both = _OVERLAP.fullmatch(text)
     if both is not None:
-        first, second = (parse_action(part) for part in both.groups())
+        first, second = (parse_action(part, dialect) for part in both.groups())
         if first.kind != "F" or second.kind not in ("B", "I"):
             raise ScheduleError(
                 f"{text!r}: OVERLAP_F_B joins a forward F and a backward B or I, in this order"
@@ -99,7 +104,7 @@ def parse_action(text: str) -> Action:
     if found is None:
         raise ScheduleError(f"cannot read the action {text!r}: wanted <stage><kind><microbatch>, such as 2F0")
     stage, name, microbatch, arrow, peer = found.groups()
-    kind: Any = name
+    kind: Any = _OLD_SPELLING.get(name, name) if dialect == "torch<2.6" else name
     if kind not in _KINDS or kind == "OVERLAP_F_B":
         raise ScheduleError(
             f"{text!r}: there is no kind of action {kind!r}; wanted one of {', '.join(get_args(Kind))}"

@@ -47,7 +47,7 @@ class Wait:
         return f"rank {self.rank} waits at {self.action} (place {self.place}): {self.why}"
 
 
-def run_on_links(program: Program, model: LinkModel, placement: dict[int, int] | None = None) -> list[Wait]:
+def run_on_links(program: Program, model: LinkModel) -> list[Wait]:
     """Run a lowered program on links of a model.
 
     Returns
@@ -55,19 +55,18 @@ def run_on_links(program: Program, model: LinkModel, placement: dict[int, int] |
     list of Wait
         What stands still for ever, the head of each rank and queue; empty if the program ends.
     """
-    return _Run(program, model, placement or program.placement).run()
+    return _Run(program, model).run()
 
 
 class _Run:
     """One run: programs and queues with their heads."""
 
-    def __init__(self, program: Program, model: LinkModel, placement: dict[int, int]) -> None:
-        self.program, self.model, self.placement = program, model, placement
+    def __init__(self, program: Program, model: LinkModel) -> None:
+        self.program, self.model, self.owners = program, model, program.owners
         self.stages = program.stages
         self.at = [0] * len(program)
         self.have: list[set[Event]] = [set() for _ in program]
         self.queues: list[dict[Hashable, deque[tuple[int, Action]]]] = [{} for _ in program]
-        self.sent: set[tuple[int, int, Action]] = set()  # eager: who sent whom what
 
     def run(self) -> list[Wait]:
         progress = True
@@ -119,7 +118,7 @@ class _Run:
         stage = action.peer
         if stage is None:
             stage = action.stage + (1 if action.kind in ("SEND_F", "RECV_B") else -1)
-        return self.placement.get(stage, -1)
+        return self.owners.get((stage, action.microbatch or 0), -1)
 
     def _heads(self, rank: int) -> Iterator[tuple[int, Action]]:
         if self.model == "block":

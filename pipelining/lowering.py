@@ -115,7 +115,7 @@ def add_transfers(program: Program) -> Program:
     ScheduleError
         No rank can go on: every rank that waits, with the action and what it waits for.
     """
-    stages, placement = program.stages, program.placement
+    stages, owners = program.stages, program.owners
     out: list[list[Action]] = [[] for _ in program]
     have: list[set[Event]] = [set() for _ in program]
     at = [0] * len(program)
@@ -132,7 +132,7 @@ def add_transfers(program: Program) -> Program:
                 if part.kind not in COMPUTE:
                     continue
                 have[rank].update(results(part))
-                _transfer(part, rank, stages, placement, out, have)
+                _transfer(part, rank, stages, owners, out, have)
         if not progress:
             raise ScheduleError(_stuck(program, at, have, stages))
     return Program.of(out)
@@ -153,7 +153,7 @@ def _transfer(
     part: Action,
     rank: int,
     stages: int,
-    placement: dict[int, int],
+    owners: dict[tuple[int, int], int],
     out: list[list[Action]],
     have: list[set[Event]],
 ) -> None:
@@ -166,8 +166,8 @@ def _transfer(
         peer, letter, kind = stage - 1, "B", "I"
     else:
         return
-    other = placement[peer]
-    if other == rank:
+    other = owners.get((peer, microbatch))
+    if other is None or other == rank:  # nobody consumes it, or this rank does
         return
     out[rank].append(Action(stage, f"SEND_{letter}", microbatch))  # type: ignore[arg-type]  # a kind
     out[other].append(Action(peer, f"RECV_{letter}", microbatch))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from shardwise.backend.errors import ScheduleError
-from shardwise.pipelining.action import COMPUTE, Action, parse_action
+from shardwise.pipelining.action import COMMUNICATION, COMPUTE, Action, Dialect, parse_action
 
 __all__ = ["Format", "Program", "loop_placement", "stage_ranks", "v_placement"]
 
@@ -59,9 +59,29 @@ class Program:
         return dict(sorted(found.items()))
 
     @property
+    def owners(self) -> dict[tuple[int, int], int]:
+        """(Stage, microbatch) -> the rank that computes its forward.
+
+        A schedule with replicas of the model runs some microbatches through one of them and some through
+        another, so that a stage alone does not say the rank.
+        """
+        found: dict[tuple[int, int], int] = {}
+        for rank, actions in enumerate(self.ranks):
+            for action in actions:
+                for part in action.compute:
+                    if part.kind in COMPUTE and part.microbatch is not None:
+                        found.setdefault((part.stage, part.microbatch), rank)
+        return found
+
+    @property
     def stages(self) -> int:
         """Number of stages."""
         return max(self.placement, default=-1) + 1
+
+    def stages_of(self, rank: int) -> tuple[int, ...]:
+        """Return the stages that a rank computes, ascending."""
+        found = {p.stage for action in self.ranks[rank] for p in action.compute if p.kind in COMPUTE}
+        return tuple(sorted(found))
 
     @property
     def microbatches(self) -> int:
@@ -70,8 +90,13 @@ class Program:
         return max((m for m in named if m is not None), default=-1) + 1
 
     @property
+    def has_transfers(self) -> bool:
+        """Whether it says what is sent between ranks."""
+        return any(action.kind in COMMUNICATION for actions in self.ranks for action in actions)
+
+    @property
     def is_lowered(self) -> bool:
-        """Whether it says what is sent."""
+        """Whether it says more than what is computed."""
         return any(
             action.kind not in COMPUTE and action.kind != "R" for actions in self.ranks for action in actions
         )
@@ -85,8 +110,19 @@ class Program:
     __str__ = to_text
 
     @classmethod
-    def from_text(cls, text: str, format: Format = "compute_comms") -> Program:
+    def from_text(
+        cls, text: str, format: Format = "compute_comms", dialect: Dialect = "shardwise"
+    ) -> Program:
         """Read one line per rank; empty cells are idle and count nothing.
+
+        Parameters
+        ----------
+        text : str
+        format : Format
+            ``compute_only`` refuses everything that does not compute.
+        dialect : Dialect
+            ``torch<2.6`` for files of PyTorch before 2.6, where ``B`` is the gradient of the input and ``BW``
+            the full backward.
 
         Raises
         ------
@@ -100,7 +136,7 @@ class Program:
                 if not cell.strip():
                     continue
                 try:
-                    action = parse_action(cell)
+                    action = parse_action(cell, dialect)
                 except ScheduleError as error:
                     raise ScheduleError(f"rank {rank}, cell {place}: {error}") from None
                 if format == "compute_only" and action.kind not in COMPUTE:
@@ -117,9 +153,11 @@ class Program:
         Path(path).write_text(self.to_text() + "\n")
 
     @classmethod
-    def from_csv(cls, path: str | Path, format: Format = "compute_comms") -> Program:
+    def from_csv(
+        cls, path: str | Path, format: Format = "compute_comms", dialect: Dialect = "shardwise"
+    ) -> Program:
         """Read a file that `to_csv`, or PyTorch, wrote."""
-        return cls.from_text(Path(path).read_text(), format)
+        return cls.from_text(Path(path).read_text(), format, dialect)
 
 
 def loop_placement(ranks: int, stages: int) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Schedules of two stages per rank on the way forth and back: ZBV, V-Half, V-Min, DualPipeV."""
+"""Schedules of two stages per rank on the way forth and back: ZBV and DualPipeV."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shardwise.pipelining.action import Action
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.schedule.shape import action, check_counts
 
-__all__ = ["Chunk", "Writer", "dual_pipe_v", "zbv"]
+__all__ = ["Chunk", "Writer", "dual_pipe_v", "write_dual", "zbv"]
 
 Chunk = Literal["a", "b"]
 
@@ -98,34 +98,52 @@ def zbv(ranks: int, microbatches: int) -> Program:
 def dual_pipe_v(ranks: int, microbatches: int) -> Program:
     """DualPipeV: forwards and backwards of different microbatches overlap (DeepSeek-AI 2025)."""
     check_counts("DualPipeV", ranks, microbatches, 2 * ranks, f", twice the {ranks} ranks")
-    program = []
-    for rank in range(ranks):
-        out = Writer({"a": rank, "b": 2 * ranks - 1 - rank})
-        for _ in range(2 * (ranks - rank - 1)):
-            out.put(("F", "a"))
-        for _ in range(rank + 1):
-            out.put(("F", "a"), ("F", "b"))
-        for _ in range(ranks - rank - 1):
-            out.put(("I", "b"))
-            out.weight()
-            out.put(("F", "b"))
-        for step in range(microbatches - 2 * ranks + rank + 1):
-            if step == 0 and rank == ranks - 1:
-                out.put(("F", "a"), ("B", "b"))
-            else:
-                out.overlap("a", "b")
-            out.overlap("b", "a")
-        for _ in range(ranks - rank - 1):
-            out.put(("B", "b"))
-            out.overlap("b", "a")
-        _ebb(out, rank + 1, rank % 2 == 1)
-        for _ in range(ranks - rank - 1):
-            out.weight()
-            out.put(("I", "a"))
-        for _ in range(rank + 1):
-            out.weight()
-        program.append(out.actions)
-    return Program.of(program)
+    return Program.of(
+        [
+            write_dual(rank, ranks, microbatches, {"a": rank, "b": 2 * ranks - 1 - rank})
+            for rank in range(ranks)
+        ]
+    )
+
+
+def write_dual(place: int, ranks: int, microbatches: int, stages: dict[Chunk, int]) -> list[Action]:
+    """Return the actions of a rank of DualPipe, from either end, or of DualPipeV.
+
+    Parameters
+    ----------
+    place : int
+        Ranks between this one and the end where its microbatches enter.
+    ranks : int
+        From that end to where the two ways meet.
+    microbatches : int
+        That enter at one end.
+    stages : dict of "a", "b" to int
+    """
+    out = Writer(stages)
+    for _ in range(2 * (ranks - place - 1)):
+        out.put(("F", "a"))
+    for _ in range(place + 1):
+        out.put(("F", "a"), ("F", "b"))
+    for _ in range(ranks - place - 1):
+        out.put(("I", "b"))
+        out.weight()
+        out.put(("F", "b"))
+    for step in range(microbatches - 2 * ranks + place + 1):
+        if step == 0 and place == ranks - 1:
+            out.put(("F", "a"), ("B", "b"))
+        else:
+            out.overlap("a", "b")
+        out.overlap("b", "a")
+    for _ in range(ranks - place - 1):
+        out.put(("B", "b"))
+        out.overlap("b", "a")
+    _ebb(out, place + 1, place % 2 == 1)
+    for _ in range(ranks - place - 1):
+        out.weight()
+        out.put(("I", "a"))
+    for _ in range(place + 1):
+        out.weight()
+    return out.actions
 
 
 def _ebb(out: Writer, steps: int, odd: bool) -> None:

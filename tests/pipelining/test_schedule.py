@@ -7,9 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from shardwise.backend.errors import ScheduleError
+from shardwise.pipelining.checker.check import check
+from shardwise.pipelining.cost import Costs
 from shardwise.pipelining.link import LINK_MODELS, run_on_links
 from shardwise.pipelining.lowering import add_unsharding, lower
 from shardwise.pipelining.program import Program
+from shardwise.pipelining.schedule.bidirectional import dual_pipe
 from shardwise.pipelining.schedule.interleaved import (
     interleaved_one_forward_one_backward,
     interleaved_zero_bubble,
@@ -17,7 +20,7 @@ from shardwise.pipelining.schedule.interleaved import (
 )
 from shardwise.pipelining.schedule.single import gpipe, one_forward_one_backward, zb_h1, zb_h2
 from shardwise.pipelining.schedule.vee import dual_pipe_v, zbv
-from shardwise.pipelining.simulation import Costs, simulate
+from shardwise.pipelining.simulation import simulate
 
 # Four ranks, eight microbatches, as PyTorch 2.13 dumps them: (program, rank, actions).
 WORKED = [
@@ -83,6 +86,21 @@ def test_closed_forms(p: int, rounds: int) -> None:
     assert (run.makespan, set(run.lengths), set(run.peak)) == (6 * m + p - 1, {6 * m}, {2 * p})
     run = simulate(dual_pipe_v(p, m))
     assert (run.makespan, set(run.peak)) == (6 * m + 2 * (p - 1), {2 * p + 1})
+
+
+@pytest.mark.parametrize("p", [2, 4, 6, 8])
+@pytest.mark.parametrize("extra", [0, 2, 8])
+def test_dual_pipe(p: int, extra: int) -> None:
+    m = 2 * p + extra
+    run = simulate(dual_pipe(p, m))
+    assert (run.makespan, set(run.peak)) == (3 * m + 2 * (p // 2 - 1), {p + 1})
+    assert set(run.idle) == {p - 2}
+    assert check(dual_pipe(p, m), ranks=p, stages=p, microbatches=m, replicas=2) == []
+
+
+def test_dual_pipe_with_gain_of_overlap() -> None:
+    assert max(simulate(dual_pipe(8, 20), Costs(overlap=2.0)).idle) == 3
+    assert set(simulate(dual_pipe(8, 20), Costs(overlap=3.0)).idle) == {6}
 
 
 LATE = [(gpipe, 39), (one_forward_one_backward, 49), (zb_h1, 41), (zb_h2, 30), (zbv, 65), (dual_pipe_v, 75)]
@@ -196,6 +214,10 @@ def test_what_cannot_end_names_every_rank() -> None:
 
 
 def test_bad_counts_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="wanted an even number of ranks, got 3"):
+        dual_pipe(3, 8)
+    with pytest.raises(ScheduleError, match="wanted an even number of microbatches, got 9"):
+        dual_pipe(4, 9)
     with pytest.raises(ScheduleError, match="wanted at least 8 microbatches, twice the 4 ranks, got 7"):
         dual_pipe_v(4, 7)
     with pytest.raises(

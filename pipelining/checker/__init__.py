@@ -1,0 +1,1 @@
+"""Whether a program does each thing once, in an order that ends, on any links, within its memory."""
