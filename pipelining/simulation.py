@@ -126,7 +126,7 @@ def simulate(program: Program, costs: Costs | None = None, *, lanes: bool = Fals
     >>> run.makespan, run.peak
     (9.0, (2.0, 1.0))
     >>> run.what_if(latency=0.5).makespan
-    10.5
+    10.0
     """
     price = costs or Costs()
     engine = Engine(program, price, lanes)

@@ -24,23 +24,28 @@ class Policy:
     Attributes
     ----------
     first : str
-        Where a forward and an input gradient are both there: ``I``, ``F``, or ``turns`` for the other one than
-        last time.
+        Where a forward and an input gradient are both there: ``I``, ``F``, or in ``turns``.
     slack : float
         A weight gradient is begun if at least this share of it fits before the next value arrives.
     patience : float
         Of a weight gradient's length: how long a rank rather waits for an input gradient than runs a forward.
-    caps : sequence of float, optional
-        Per rank, microbatches of activations; beside the cap on memory.
-    deepest : bool
-        Take forwards of later stages first.
+    taper : float
+        Share of its memory that the last rank leaves unused; ranks before it leave less, in proportion.
+    slots : mapping of (str, int) to float, optional
+        A pattern: (``F`` or ``I``, stage) -> when it is the turn of microbatch 0; it goes before all else.
+    period : float
+        Of the pattern, from a microbatch to the next one.
+    strict : bool
+        Keep to the pattern's order; else take the first that is there.
     """
 
     first: Literal["I", "F", "turns"] = "I"
     slack: float = 1.0
     patience: float = 0.0
-    caps: Sequence[float] | None = None
-    deepest: bool = True
+    taper: float = 0.0
+    slots: Mapping[tuple[str, int], float] | None = None
+    period: float = 6.0
+    strict: bool = True
 
 
 def greedy_program(
@@ -99,8 +104,7 @@ class _Run:
         for rank in range(count):
             own = stage_ranks(placement, rank)
             cap = float("inf") if memory is None else memory[rank]
-            if policy.caps is not None:
-                cap = min(cap, policy.caps[rank] * max(at_stage(costs.activation, s) for s in own))
+            cap *= 1 - policy.taper * rank / max(1, count - 1)
             self.ranks.append(_Rank(own, {s: deque() for s in own}, {s: deque() for s in own}, cap))
         self.times = {
             (kind, stage): at_stage(costs.F if kind == "F" else costs.I if kind == "I" else costs.W, stage)
@@ -141,6 +145,8 @@ class _Run:
     def _choose(self, rank: _Rank, now: float) -> tuple[tuple[str, int] | None, float | None]:
         """Return what to run now, or None and when to look again."""
         policy = self.policy
+        if policy.slots is not None:
+            return self._choose_by_slot(rank, now)
         backward, backward_at = self._next_backward(rank, now)
         forward, forward_at = self._next_forward(rank, now)
         take_backward = backward is not None and backward_at <= now + _LATER
@@ -163,8 +169,43 @@ class _Run:
                 return ("W", stage), None
         return None, soon
 
+    def _choose_by_slot(self, rank: _Rank, now: float) -> tuple[tuple[str, int] | None, float | None]:
+        """Return the next action of a pattern, or a weight gradient where that one is not there yet."""
+        policy, soon = self.policy, float("inf")
+        for kind, stage in self._pattern(rank):
+            waiting = rank.forwards[stage] if kind == "F" else rank.backwards[stage]
+            fits = kind == "I" or self._may_begin(rank, stage)
+            if fits and waiting and waiting[0] <= now + _LATER:
+                return (kind, stage), None
+            if fits and waiting:
+                soon = min(soon, waiting[0])
+            if policy.strict:
+                break
+        if rank.parked:
+            stage = rank.parked[0][0]
+            if soon >= now + policy.slack * self.times["W", stage] - _LATER or self._needs_room(rank, now):
+                return ("W", stage), None
+        return None, None if soon == float("inf") else soon
+
+    def _pattern(self, rank: _Rank) -> list[tuple[str, int]]:
+        """Return what is next of each stage and kind, in the order of the pattern."""
+        slots, period = self.policy.slots or {}, self.policy.period
+        left = [
+            (slots[kind, stage] + period * self.done[kind, stage], kind, stage)
+            for kind in ("F", "I")
+            for stage in rank.stages
+            if self.done[kind, stage] < self.m
+        ]
+        return [(kind, stage) for _, kind, stage in sorted(left)]
+
+    def _may_begin(self, rank: _Rank, stage: int) -> bool:
+        """Whether a forward of a pattern fits; its order already sees to it that microbatches go through."""
+        if self.policy.strict:
+            return rank.held + self.size[stage] <= rank.cap + _LATER
+        return self._has_room(rank, stage)
+
     def _next_backward(self, rank: _Rank, now: float) -> tuple[int | None, float]:
-        """Return the stage whose next input gradient can begin first; of those that can now, the earliest made."""
+        """Return the stage whose next input gradient can begin first; at one time, the oldest."""
         best, best_at = None, float("inf")
         for stage in rank.stages:
             waiting = rank.backwards[stage]
@@ -182,8 +223,7 @@ class _Run:
 
     def _next_forward(self, rank: _Rank, now: float) -> tuple[int | None, float]:
         best, best_at = None, float("inf")
-        stages = reversed(rank.stages) if self.policy.deepest else rank.stages
-        for stage in stages:
+        for stage in reversed(rank.stages):  # later stages first: they give memory back sooner
             waiting = rank.forwards[stage]
             if waiting and self._has_room(rank, stage):
                 at = max(waiting[0], now)

@@ -47,10 +47,11 @@ THIRD_PARTY = {
     "threadpoolctl": ("backend/*.py", "collectives/*.py", "launch/*.py"),
     "safetensors": ("checkpoint/*.py",),
     "tqdm": ("launch/*.py",),
+    "matplotlib": ("pipelining/drawing.py",),
 }
 # Slow to import, or starting something: these may be imported inside functions, and so may
 # the files that exist to import them.
-LATE = ("numba", "llvmlite", "cupy", "cupyx", "cupy_backends", "mpi4py")
+LATE = ("numba", "llvmlite", "cupy", "cupyx", "cupy_backends", "mpi4py", "matplotlib")
 LATE_FILES = (*_NUMBA_FILES, *_CUPY_FILES, "collectives/mpi/*.py")
 # Importing mpi4py.MPI starts MPI, so no module may do it while it is itself imported.
 ONLY_IN_FUNCTIONS = ("mpi4py",)
