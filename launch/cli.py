@@ -49,6 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     try:
         arguments, rest = parser.parse_known_args(argv)
+        if arguments.command == "schedule":
+            # A process of its own, as the doctor: what it imports would make `shardwise run` start later.
+            plan = [sys.executable, "-m", "shardwise.launch.schedule", *rest]
+            return subprocess.run(plan, check=False).returncode
         if rest and arguments.command != "doctor":
             parser.error(f"unrecognized arguments: {' '.join(rest)}")
         return _run(arguments) if arguments.command == "run" else _examine(arguments, rest)
@@ -116,6 +120,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_doctor(
         commands.add_parser("doctor", help="look at this machine, and say what to do", allow_abbrev=False)
     )
+    # It reads its arguments itself, -h included.
+    commands.add_parser("schedule", help="draw, explain and compare schedules of a pipeline", add_help=False)
     return parser
 
 

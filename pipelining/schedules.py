@@ -59,7 +59,7 @@ class Schedule:
     rank 0 |F0 F1 .. .. B0 B0 F2 B1 B1 .. B2 B2
     rank 1 |.. F0 B0 B0 F1 B1 B1 F2 B2 B2 .. ..
     >>> schedule.simulate(Costs(latency=0.5)).makespan
-    13.5
+    14.0
     """
 
     name: ClassVar[str] = ""

@@ -77,7 +77,7 @@ def picture(program: Program, marks: Mapping[int, int]) -> str:
     Examples
     --------
     >>> print(picture(Program.from_text("0F0,0B0\\n1B0,1F0"), {0: 1, 1: 0}))
-    rank 0 |  0F0 [0B0]
+    rank 0 | 0F0 [0B0]
     rank 1 | [1B0] 1F0
     """
     shown = sorted(marks)[:_MOST_RANKS]
@@ -88,8 +88,8 @@ def picture(program: Program, marks: Mapping[int, int]) -> str:
         cells = [f"[{a}]" if place == at else f" {a} " for place, a in enumerate(actions[first:last], first)]
         if at >= len(actions):
             cells.append("[end]")
-        row = "".join(cells).replace("  ", " ").rstrip()
-        rows.append(f"rank {rank} |{' ...' if first else ''}{row}{' ...' if last < len(actions) else ''}")
+        row = "".join(cells).replace("  ", " ").strip()
+        rows.append(f"rank {rank} |{' ...' if first else ''} {row}{' ...' if last < len(actions) else ''}")
     if len(marks) > len(shown):
         rows.append(f"and {len(marks) - len(shown)} more ranks")
     return "\n".join(rows)
