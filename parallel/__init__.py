@@ -2,6 +2,7 @@
 
 from shardwise.parallel.bucket import BucketPlan, plan_buckets
 from shardwise.parallel.ddp import DistributedDataParallel
+from shardwise.parallel.loss import loss_parallel
 from shardwise.parallel.parallelize import parallelize_module
 from shardwise.parallel.prepare import PrepareModuleInput, PrepareModuleInputOutput, PrepareModuleOutput
 from shardwise.parallel.sampler import DistributedSampler, local_rows
@@ -10,5 +11,5 @@ from shardwise.parallel.style import ColwiseParallel, ParallelStyle, RowwisePara
 __all__ = [
     "BucketPlan", "ColwiseParallel", "DistributedDataParallel", "DistributedSampler", "ParallelStyle",
     "PrepareModuleInput", "PrepareModuleInputOutput", "PrepareModuleOutput", "RowwiseParallel",
-    "SequenceParallel", "local_rows", "parallelize_module", "plan_buckets",
+    "SequenceParallel", "local_rows", "loss_parallel", "parallelize_module", "plan_buckets",
 ]  # fmt: skip

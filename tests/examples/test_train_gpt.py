@@ -115,8 +115,8 @@ def test_on_the_double_of_a_gpu(
         np.testing.assert_allclose(array, alone[1][name], atol=STEP / 100)
 
 
-def threaded(rank: int, text: str, save: str) -> float:
-    loss: float = load().main([*SMALL, "--data", text, "--save", save])
+def threaded(rank: int, text: str, save: str, *more: str) -> float:
+    loss: float = load().main([*SMALL, "--data", text, "--save", save, *more])
     return loss
 
 
@@ -134,6 +134,26 @@ def test_ranks_as_threads(
     assert len(set(losses)) == 1
     assert losses[0] == pytest.approx(alone[0], abs=PRINTED)
     assert re.fullmatch(LAST_LINE, capsys.readouterr().out.strip().splitlines()[-1])
+
+
+SPLITS = [(2, ("--tp", "2")), (4, ("--dp", "2", "--tp", "2", "--sp"))]
+
+
+@pytest.mark.parametrize(("n", "more"), SPLITS, ids=str)
+def test_split_over_ranks(
+    n: int, more: tuple[str, ...], text: Path, alone: tuple[float, dict[str, Any]], tmp_path: Path
+) -> None:
+    save = tmp_path / "gpt.safetensors"
+    losses = sw.spawn(threaded, args=(str(text), str(save), *more), nprocs=n, transport="threads")
+    assert losses[0] == pytest.approx(alone[0], abs=PRINTED)
+    for name, array in load_file(save).items():  # wholes
+        np.testing.assert_allclose(array, alone[1][name], atol=STEP / 100)
+
+
+def test_heads_that_do_not_divide(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        threaded(0, str(text), str(tmp_path / "w"), "--tp", "3")
+    assert "--heads 2 cannot be split over --tp 3 ranks" in capsys.readouterr().err
 
 
 def test_a_batch_that_does_not_divide(text: Path, tmp_path: Path) -> None:

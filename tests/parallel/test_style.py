@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import shardwise as sw
+from house.floors import ROOT
 from shardwise import nn
 from shardwise.backend.errors import ArgumentError, LayoutError, ModuleError
 from shardwise.collectives import explain, run_threads
@@ -214,3 +216,15 @@ def test_what_is_refused() -> None:
             model(sw.tensor(X))
 
     on_ranks(1, body)
+
+
+def test_the_page_that_tells_how_shows_what_it_says() -> None:
+    page = (ROOT / "docs" / "how-to" / "tensor-parallel.md").read_text(encoding="utf-8")
+    script = re.findall(r"^```python\n(.+?)^```$", page, re.M | re.S)[0]
+
+    def body(_: int) -> list[str]:
+        names: dict[str, Any] = {"__name__": "page"}
+        exec(compile(script, "tensor-parallel.md", "exec"), names)
+        return [record.op for record in names["moved"]]
+
+    assert run_threads(body, 3) == [["all_reduce"] * 2] * 3

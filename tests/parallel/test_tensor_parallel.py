@@ -13,8 +13,8 @@ from gpt import GPT, split
 from shardwise import nn, optim
 from shardwise.backend.errors import LayoutError
 from shardwise.collectives import Explanation, all_gather, explain, run_threads
-from shardwise.dtensor import DTensor
-from shardwise.parallel import DistributedDataParallel, local_rows
+from shardwise.dtensor import DTensor, distribute_tensor
+from shardwise.parallel import DistributedDataParallel, local_rows, loss_parallel
 
 BATCH, CONTEXT, STEPS, DIM, HEADS = 12, 16, 8, 24, 12
 BOUND = {"float32": 3e-6, "float64": 1e-11}  # relative, as losses must agree
@@ -105,6 +105,48 @@ def test_a_block_in_sequence_parallel_gathers_and_scatters_twice_each_way(tp: in
     one, three = counted(1, tp, True), counted(3, tp, True)
     for few, many in zip(one, three, strict=True):
         assert many - few == {"all_gather": 4, "reduce_scatter": 4}
+
+
+@pytest.mark.parametrize("sequence", [False, True], ids=["plain", "sequence"])
+def test_logits_are_not_gathered(sequence: bool) -> None:
+    """The loss takes the largest logit of each row, then two sums."""
+    rows = BATCH * CONTEXT
+
+    def body(_: int) -> None:
+        mesh = sw.init_device_mesh("cpu", (3,), mesh_dim_names=("tp",))
+        model = split(GPT(1, DIM, HEADS, CONTEXT), mesh, sequence)
+        (windows,) = batches(1)
+        with loss_parallel():
+            loss, forward = recorded(lambda: model(sw.tensor(windows[:, :-1]), sw.tensor(windows[:, 1:])))
+        _, backward = recorded(loss.backward)
+        assert {"P(max)": [(rows, 1)], "P": [(2, rows)]} == forward
+        assert not backward
+
+    def recorded(run: Any) -> tuple[Any, dict[str, list[tuple[int, ...]]]]:
+        """Return what a function gives, and the shapes with a number per row that moved for it."""
+        with explain(compute=False) as moved:
+            result = run()
+        found: dict[str, list[tuple[int, ...]]] = {}
+        for record in moved:
+            assert DIM in record.shape or rows in record.shape or record.op == "all_reduce", record
+            if rows in record.shape:
+                found.setdefault(str(record.conversion.source), []).append(record.shape)
+        return result, found
+
+    run_threads(body, 3)
+
+
+def test_loss_parallel_refuses_logits_that_were_gathered() -> None:
+    def body(_: int) -> None:
+        mesh = sw.init_device_mesh("cpu", (2,))
+        whole = distribute_tensor(sw.zeros(2, 4), mesh)
+        with (
+            loss_parallel(),
+            pytest.raises(LayoutError, match=r"^loss_parallel: the classes of the logits are not sharded: "),
+        ):
+            nn.functional.cross_entropy(whole, distribute_tensor(sw.tensor([0, 3]), mesh))
+
+    run_threads(body, 2)
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:
