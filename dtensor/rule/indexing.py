@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,17 @@ from shardwise.backend.array import Array, Shape
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Placement, Replicate, Shard
 from shardwise.dtensor.rule.case import Case, Perform, Play, lengths
+from shardwise.dtensor.rule.key import (
+    Here,
+    Place,
+    by_dim,
+    chosen_in,
+    flat_shape,
+    here_of,
+    is_whole,
+    lead_of,
+    names_places,
+)
 from shardwise.dtensor.rule.lookup import table_layout, terms_layout
 from shardwise.dtensor.rule.mask import masked, replica
 from shardwise.dtensor.rule.slicing import sliced_sizes
@@ -25,114 +36,6 @@ from shardwise.tensor.ops.letter import LETTERS
 from shardwise.tensor.signature import Part
 
 __all__ = ["index_rule", "put_rule"]
-
-
-class Place(NamedTuple):
-    """Where a part lies in an array: offsets, and the shape of the whole."""
-
-    offset: Shape
-    whole: Shape
-
-
-class Here(NamedTuple):
-    """What of an index lies in a part.
-
-    Attributes
-    ----------
-    key : tuple
-        For the part: in place of all arrays and integers, arrays of one dim.
-    lead : int
-        How many dims of the result stand before those that the arrays share.
-    block : tuple of int
-        The sizes of these.
-    chosen : array of int
-        Which of the places in the block, counted in C order, lie here.
-    """
-
-    key: tuple[Any, ...]
-    lead: int
-    block: Shape
-    chosen: Array
-
-
-def _along(here: Here) -> Any:
-    """Return the index of what lies here, for a result with the dims of the block as one."""
-    return (*(slice(None),) * here.lead, here.chosen)
-
-
-def here_of(key: Any, shape: Shape, place: Place) -> Here:
-    """Tell what of an index lies in a part of shape `shape`; steps along cut dims are positive."""
-    parts = _by_dim(key, len(shape))
-    arrays = [part for part in parts if _names(part)]
-    block = np.broadcast_shapes(*[np.shape(part) for part in arrays])
-    here = np.ones(block, bool)
-    dim = 0
-    spread: list[Any] = []
-    for part in parts:
-        if _names(part):
-            n, whole = shape[dim], place.whole[dim]
-            _check(part, whole, dim)
-            at = np.where(np.asarray(part) < 0, np.asarray(part) + whole, part)
-            at = at - place.offset[dim] if n < whole else at
-            here = here & (at >= 0) & (at < n)
-            spread.append(np.broadcast_to(at, block).reshape(-1))
-        dim += part is not None and part is not Ellipsis
-    chosen = np.flatnonzero(here)
-    named = iter(spread)
-    out: list[Any] = []
-    dim = 0
-    for part in parts:
-        if _names(part):
-            out.append(next(named)[chosen])
-        elif isinstance(part, slice) and shape[dim] < place.whole[dim] and not _is_whole(part):
-            out.append(_slice_here(part, shape[dim], place.offset[dim], place.whole[dim]))
-        else:
-            out.append(part)
-        dim += part is not None and part is not Ellipsis
-    return Here(tuple(out), _lead(parts), block, chosen)
-
-
-def _by_dim(key: Any, ndim: int) -> list[Any]:
-    """Return the parts of an index, with masks as the places that they choose."""
-    parts: list[Any] = []
-    for part in spelled_index(key, ndim):
-        mask = getattr(part, "dtype", None) == np.bool_
-        parts += list(np.nonzero(part)) if mask else [part]
-    return parts
-
-
-def _names(part: Any) -> bool:
-    return type(part) is int or hasattr(part, "dtype")
-
-
-def _check(part: Any, whole: int, dim: int) -> None:
-    places = np.asarray(part)
-    if places.size and (int(places.min()) < -whole or int(places.max()) >= whole):
-        wrong = places[(places < -whole) | (places >= whole)].flat[0]
-        raise IndexError(f"index {wrong} is out of bounds for axis {dim} with size {whole}")
-
-
-def _slice_here(part: slice, n: int, offset: int, whole: int) -> slice:
-    start, stop, step = part.indices(whole)
-    count = len(range(start, stop, step))
-    low, high = (min(max(-(-(at - start) // step), 0), count) for at in (offset, offset + n))
-    if high <= low or not n:
-        return slice(0, 0)
-    return slice(start + low * step - offset, start + (high - 1) * step + 1 - offset, step)
-
-
-def _lead(parts: Sequence[Any]) -> int:
-    """Return how many dims of the result stand before those of the arrays: none if these stand apart."""
-    places = [i for i, part in enumerate(parts) if _names(part)]
-    if places and places != list(range(places[0], places[-1] + 1)):
-        return 0
-    return sum(1 for part in parts[: places[0] if places else 0] if part is None or isinstance(part, slice))
-
-
-def _flat(here: Here, shape: Shape) -> Shape:
-    """Return the shape of a result with the dims of the block as one."""
-    after = shape[here.lead + len(here.block) :]
-    return (*shape[: here.lead], math.prod(here.block), *after)
 
 
 class IndexPart(index.Index):
@@ -154,7 +57,7 @@ class IndexPart(index.Index):
         found = a[here.key]
         lead = here.lead
         out = np.zeros_like(a, shape=(*found.shape[:lead], math.prod(here.block), *found.shape[lead + 1 :]))
-        out[_along(here)] = found
+        out[chosen_in(here)] = found
         return out.reshape(*found.shape[:lead], *here.block, *found.shape[lead + 1 :])
 
     @staticmethod
@@ -162,7 +65,7 @@ class IndexPart(index.Index):
         if ctx.at is None:
             return _INDEX.backward(ctx, g)
         here: Here = ctx.here
-        rows = np.reshape(g, _flat(here, g.shape))[_along(here)]
+        rows = np.reshape(g, flat_shape(here, g.shape))[chosen_in(here)]
         return (index.Unindex.apply(rows, shape=ctx.shape, index=here.key),)
 
 
@@ -202,8 +105,8 @@ class PutPart(index.IndexPut):
         dvalues = None
         if ctx.need[1]:
             picked = index.Pick.apply(g, index=here.key)
-            whole = np.zeros_like(g, shape=_flat(here, ctx.result) if _one(here) else ctx.result)
-            whole[_along(here) if _one(here) else ...] = picked
+            whole = np.zeros_like(g, shape=flat_shape(here, ctx.result) if _one(here) else ctx.result)
+            whole[chosen_in(here) if _one(here) else ...] = picked
             shape = ctx.values_shape
             extra = max(0, len(shape) - len(ctx.result))
             dvalues = np.reshape(unbroadcast(np.reshape(whole, ctx.result), shape[extra:]), shape)
@@ -223,7 +126,7 @@ def _written(here: Here, values: Any, result: Shape) -> Any:
         return values
     extra = max(0, np.ndim(values) - len(result))
     full = np.broadcast_to(np.reshape(values, np.shape(values)[extra:]), result)
-    return np.reshape(full, _flat(here, result))[_along(here)]
+    return np.reshape(full, flat_shape(here, result))[chosen_in(here)]
 
 
 # ---- rules
@@ -233,10 +136,6 @@ def _plain(key: Any) -> bool:
     """Tell whether an index has no booleans without dims, which are rare and left to replicas."""
     parts = key if isinstance(key, tuple) else (key,)
     return not any(isinstance(part, bool) or getattr(part, "shape", None) == () for part in parts)
-
-
-def _is_whole(part: Any) -> bool:
-    return isinstance(part, slice) and part == slice(None)
 
 
 def _told(layout: Layout, key: Any) -> list[tuple[int, Any]]:
@@ -257,7 +156,7 @@ def index_rule(case: Case) -> Strategy | Play | None:
     told = _told(layout, key)
     if any(dim >= layout.ndim for dim, _ in told):
         return None  # too many indices, as the op itself will say
-    told = [(dim, part) for dim, part in told if layout.order[dim] and not _is_whole(part)]
+    told = [(dim, part) for dim, part in told if layout.order[dim] and not is_whole(part)]
     if not told:
         return None
     if any(getattr(part, "dtype", None) == np.bool_ for _, part in _told(layout, key)):
@@ -279,8 +178,8 @@ def index_rule(case: Case) -> Strategy | Play | None:
 def _by_mask(layout: Layout, key: Any) -> Play:
     """Take what a mask chooses from the parts; beside other arrays, by the places that are true in it."""
     first, *rest = key if isinstance(key, tuple) else (key,)
-    alone = getattr(first, "dtype", None) == np.bool_ and all(map(_is_whole, rest))
-    spelled = tuple(_by_dim(key, layout.ndim))
+    alone = getattr(first, "dtype", None) == np.bool_ and all(map(is_whole, rest))
+    spelled = tuple(by_dim(key, layout.ndim))
 
     def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if alone:
@@ -315,7 +214,7 @@ def put_rule(case: Case) -> Strategy | Play | None:
     told = _told(layout, key)
     if any(dim >= layout.ndim for dim, _ in told):
         return None
-    chosen = [(dim, part) for dim, part in told if layout.order[dim] and not _is_whole(part)]
+    chosen = [(dim, part) for dim, part in told if layout.order[dim] and not is_whole(part)]
     if not chosen and not case.params.get("in_place"):
         return None
     case.results()
@@ -329,11 +228,11 @@ def put_rule(case: Case) -> Strategy | Play | None:
 
 def _values_layout(layout: Layout, key: Any, values: Layout) -> Layout:
     """Return how values lie beside what they are written into."""
-    parts = _by_dim(key, layout.ndim)
-    lead = _lead(parts)
+    parts = by_dim(key, layout.ndim)
+    lead = lead_of(parts)
     slots: list[tuple[int, Any] | None] = []  # per dim of the result, which slice of which dim it is
     block: list[None] = []
-    shapes = [np.shape(part) for part in parts if _names(part)]
+    shapes = [np.shape(part) for part in parts if names_places(part)]
     if shapes:
         block = [None] * len(np.broadcast_shapes(*shapes))
     dim = 0
@@ -360,9 +259,9 @@ def _values_layout(layout: Layout, key: Any, values: Layout) -> Layout:
 def _turned(layout: Layout, key: Any, dims: Sequence[int]) -> Play:
     """Write values that are turned around to the same places forwards."""
     parts = spelled_index(key, layout.ndim)
-    by_dim = _by_dim(key, layout.ndim)
-    block = len(np.broadcast_shapes(*[np.shape(part) for part in by_dim if _names(part)]))
-    lead = _lead(by_dim)
+    spelled = by_dim(key, layout.ndim)
+    block = len(np.broadcast_shapes(*[np.shape(part) for part in spelled if names_places(part)]))
+    lead = lead_of(spelled)
     forwards: list[Any] = []
     turned: list[int] = []
     dim = at = 0
