@@ -172,11 +172,13 @@ _TWO: Final[tuple[Literal["I", "turns"], ...]] = ("I", "turns")
 # backward sooner, which helps where memory is short.
 _POLICIES: Final = (
     *[
-        Policy(first, slack, patience, taper)
-        for patience in (0.5, 0.1, 0.4, 0.15, 0.6, 0.25)
-        for taper in (0.0, 0.1)
-        for slack in (0.0, 0.3)
-        for first in _TWO
+        policy
+        for patience in (0.7, 0.6, 0.5, 0.4, 0.15, 0.1)
+        for policy in (
+            Policy("turns", 0.0, patience),
+            Policy("turns", 0.3, patience, taper=0.1),
+            Policy("I", 0.0, patience),
+        )
     ],
     *[Policy(first, 1.0, patience) for first in _TWO for patience in (0.0, 0.5)],
     *[Policy("F", slack) for slack in (0.0, 1.0)],

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from shardwise.backend.errors import ScheduleError
 from shardwise.collectives import rank, world_size
+from shardwise.pipelining.checker.check import require_valid
 from shardwise.pipelining.execution import Execution
 from shardwise.pipelining.handshake import Agreement, agree, signature
 from shardwise.pipelining.lowering import lower
@@ -55,6 +56,7 @@ class Pipeline:
         target_spec: Any = None,
         output_spec: Any = None,
     ) -> None:
+        require_valid(program)  # before anything moves, and alike on all ranks
         self.program = program
         self.lowered = program if program.is_lowered else lower(program)
         self.placement = program.placement

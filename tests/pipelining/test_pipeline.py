@@ -265,3 +265,8 @@ def test_a_stage_that_raises_stops_the_others() -> None:
 
     with pytest.raises(RuntimeError, match="no on rank 1"):
         run_threads(run, 2)
+
+
+def test_what_cannot_end_is_refused_before_it_runs() -> None:
+    with pytest.raises(ScheduleError, match="V6 rank 0, place 1"):
+        Pipeline(Program.from_text("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1"), [])
