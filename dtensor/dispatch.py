@@ -36,6 +36,7 @@ _MOST = 8192  # strategies that are remembered
 _remembered: dict[Any, Strategy | Play | None] = {}
 _UNKNOWN: Any = object()  # what is said of an op that was not met yet
 _INTS = frozenset({int})
+_SMALL = 4096  # bytes of an array that is compared by its values
 _PLAIN = frozenset({int, str, bool, float, type(None)})
 _new = object.__new__  # what is made here needs no checks, and __init__ costs a call
 
@@ -372,4 +373,6 @@ def _frozen(value: Any) -> Any:
         return ("slice", value.start, value.stop, value.step)
     if kind is float:
         return repr(value)  # tells -0.0 from 0.0
+    if kind is np.ndarray and value.nbytes <= _SMALL:  # an index, whose values a strategy may tell from
+        return (value.shape, value.dtype.str, value.tobytes())
     return (kind, value) if kind is bool else value
