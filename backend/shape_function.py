@@ -167,6 +167,11 @@ def _full(
     return stand_in(_as_shape(shape), np.asarray(fill_value).dtype if dtype is None else dtype)
 
 
+def _asarray(values: object, dtype: DTypeLike | None = None, **options: object) -> Array:
+    given = np.asarray(values, dtype)
+    return stand_in(given.shape, given.dtype)
+
+
 def _arange(*limits: float, dtype: DTypeLike | None = None, **options: float) -> Array:
     values = dict(zip(("start", "stop", "step"), limits, strict=False)) | options
     if "stop" not in values:
@@ -207,6 +212,7 @@ RULES: Mapping[Callable[..., object], Callable[..., object]] = {
     np.full_like: _full_like,
     np.full: _full,
     np.arange: _arange,
+    np.asarray: _asarray,
 }
 """From a function to its rule, which takes the same arguments with stand-ins for arrays."""
 

@@ -203,7 +203,7 @@ def _run(
         base = locals_[0]
         for out in outs:
             each = out.data.local
-            if each.base is base or type(each) is not np.ndarray or np.may_share_memory(each, base):
+            if type(each) is not np.ndarray or each.base is base or np.may_share_memory(each, base):
                 out.look_at(args[0])
     return outs if strategy.many and type(result) is tuple else outs[0]
 

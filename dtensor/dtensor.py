@@ -167,7 +167,9 @@ class DTensor(Ragged):
         if tracked and isinstance(out, Tensor) and out.node is not None and type(out.node.saved) is tuple:
             mine = self.data.local
             kept = [
-                each.copy() if isinstance(each, np.ndarray) and np.may_share_memory(each, mine) else each
+                each.copy()
+                if type(each) is type(mine) is np.ndarray and np.may_share_memory(each, mine)
+                else each
                 for each in out.node.saved
             ]
             pairs = zip(kept, out.node.saved, out.node._versions, strict=True)

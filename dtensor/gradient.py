@@ -95,7 +95,7 @@ class Spread(Function):
             tensors.append(None if part is None else _placed(node, origin, ShardedArray(part, layout), wrap))
         for name, value in ctx.__dict__.items():
             if isinstance(value, ShapeArray):
-                ctx.__dict__[name] = _recovered(node, name, value)
+                ctx.__dict__[name] = _recovered(node, name, value, wholes)
         return {**ctx.__dict__, "_strategy": strategy}, tuple(tensors)
 
 
@@ -115,7 +115,7 @@ def _whole(
     return {}, tuple(tensors)
 
 
-def _recovered(node: Node, name: str, whole: ShapeArray) -> ShardedArray:
+def _recovered(node: Node, name: str, whole: ShapeArray, inputs: Sequence[Any]) -> ShardedArray:
     """Return an array that an op left on its context as one of the layouts that it ran with.
 
     Raises
@@ -125,6 +125,10 @@ def _recovered(node: Node, name: str, whole: ShapeArray) -> ShardedArray:
     """
     strategy: Strategy = node._strategy
     part = getattr(node, name)
+    origin = _origin(whole, inputs, ())
+    given: Any = None if origin is None else strategy.inputs[origin]
+    if given is not None:
+        return ShardedArray(part, given)
     for layout in (*strategy.inputs, *(strategy.outputs or ())):
         if layout is not None and layout.shape == whole.shape and not layout.partial:
             return ShardedArray(part, layout.with_dtype(part.dtype))

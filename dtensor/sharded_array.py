@@ -15,6 +15,7 @@ from shardwise.backend.protocol import Backend
 from shardwise.backend.select import backend_of
 from shardwise.dtensor.layout import Layout
 from shardwise.tensor.mode import override
+from shardwise.tensor.tensor import Tensor
 
 __all__ = ["ShardedArray", "ShardedBackend"]
 
@@ -206,6 +207,8 @@ class ShardedArray(NDArrayOperatorsMixin):
         return chosen
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        if any(isinstance(each, Tensor) for each in inputs):
+            return NotImplemented  # tensors take sharded arrays for constants, and know the tape
         if ufunc is np.add and out is not None and all(isinstance(each, ShardedArray) for each in inputs):
             if inputs[0] is out[0]:
                 return inputs[0].__iadd__(inputs[1])
@@ -247,6 +250,8 @@ class ShardedArray(NDArrayOperatorsMixin):
         return layout
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if any(issubclass(kind, Tensor) for kind in types):
+            return NotImplemented
         if function is np.shape:
             return self.shape
         if function is np.ndim:

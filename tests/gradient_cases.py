@@ -34,7 +34,7 @@ from cases import (
 )
 from cases.operand import Case, make
 
-__all__ = ["CASES", "make"]
+__all__ = ["CASES", "GROUPS", "make"]
 
 _FILES = (
     position,
@@ -67,5 +67,6 @@ _FILES = (
     trigonometry,
 )
 
+GROUPS: dict[str, dict[str, Case]] = {file.__name__.removeprefix("cases."): file.CASES for file in _FILES}
 CASES: dict[str, Case] = {name: case for file in _FILES for name, case in file.CASES.items()}
 assert len(CASES) == sum(len(file.CASES) for file in _FILES), "two cases have one name"
