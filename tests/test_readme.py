@@ -15,7 +15,7 @@ import shardwise as sw
 from house.floors import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-[SCRIPT] = re.findall(r"^```python\n(.+?)^```$", README, re.M | re.S)
+[SCRIPT, SHARDED] = re.findall(r"^```python\n(.+?)^```$", README, re.M | re.S)
 
 # The variance of sin(3x)y over the square, which is the loss of a model that answers with the mean.
 UNTRAINED = 0.18
@@ -68,6 +68,29 @@ def test_on_two_ranks_of_this_machine(first: Path) -> None:
 def test_on_two_ranks_as_threads(capsys: pytest.CaptureFixture[str]) -> None:
     sw.spawn(run_script, nprocs=2, transport="threads")
     check(capsys.readouterr().out, ranks=2)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/concepts/dtensor.md"])
+def test_the_sharded_model_moves_what_the_page_says(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(rank: int) -> None:
+        exec(compile(SHARDED, "mlp.py", "exec"), {"__name__": "__main__"})
+
+    sw.spawn(run, nprocs=4, transport="threads")
+    first, head, *rows, total = capsys.readouterr().out.splitlines()
+    assert total.split() == ["2", "total", "1344"]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert SHARDED in text
+    shown = next(
+        table for table in re.findall(r"^```text\n(.+?)^```$", text, re.M | re.S) if "mlp.py" in table
+    )
+    told, columns, *lines = shown.splitlines()
+    assert told == first
+    names = re.split(r"\s{2,}", head)
+    wanted = re.split(r"\s{2,}", columns)
+    for row, line in zip(rows, lines, strict=False):
+        cells = dict(zip(names, re.split(r"\s{2,}", row), strict=True))
+        for name, cell in zip(wanted, re.split(r"\s{2,}", line), strict=True):
+            assert name in ("ms", "predicted") or cells[name] == cell
 
 
 def test_setting_up_takes_two_commands() -> None:

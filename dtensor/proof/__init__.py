@@ -1,0 +1,1 @@
+"""Proofs of sharding rules by brute force."""
