@@ -34,6 +34,10 @@ PRODUCTS = ("8x4 and 4x8", "8x8 and 8x8", "2x8x32 and 2x32x8")
 DIRECTIONS = {"f": "forward", "b": "backward"}
 
 
+DISPATCHED = (
+    *("add", "mul", "mul by a number", "relu", "sum", "matmul", "layer_norm"),
+    *("add_", "t", "view", "to_local", "from_local"),
+)
 TRANSITIONS = ("S(0) -> R", "S(1) -> R", "S(0) -> S(1)", "S(1) -> S(0)", "P -> R", "P -> S(0)", "P -> S(1)")
 
 
@@ -84,6 +88,11 @@ EXPECTED = {
         (f"an addition, {which} tracked: {direction}", "x np.add"): False
         for which in ("one operand", "both operands")
         for direction in ("forward", "backward")
+    },
+    "dispatch": {
+        **{(f"DTensor: {name}, above the local op", "us"): False for name in DISPATCHED},
+        ("DTensor: sum, forward and backward", "us"): False,
+        ("DTensor: matmul and sum, forward and backward", "us"): False,
     },
     "redistribute": {(f"{change}, 1 KiB, 2 ranks", "us"): True for change in TRANSITIONS},
     "train_step": {
