@@ -6,7 +6,7 @@ import itertools
 import math
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -96,6 +96,12 @@ class Layout:
         whole = tuple([int(n) for n in shape])
         kinds, order = read_placements(mesh, placements, len(whole))
         return cls.of(mesh, kinds, order, whole, np.dtype(dtype))
+
+    if TYPE_CHECKING:  # for the pages, which look here for the parameters
+
+        def __init__(
+            self, mesh: DeviceMesh, placements: Placements, shape: Shape, dtype: DTypeLike
+        ) -> None: ...
 
     @classmethod
     def of(
