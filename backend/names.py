@@ -57,7 +57,7 @@ FUNCTIONS = (
 )
 """Functions that work by the type of their array arguments."""
 
-CREATION = ("arange", "zeros", "ones", "empty", "full", "eye")
+CREATION = ("arange", "asarray", "zeros", "ones", "empty", "full", "eye")
 """Functions that make an array, of the kind of the array that is given as ``like=``."""
 
 ATTRIBUTES = ("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "T", "real", "imag")

@@ -54,6 +54,7 @@ class _Link:
     since: float = 0.0  # when dialling began
     tries: int = 0
     gone: bool = False
+    over: bool = False  # but for what is dialled
 
 
 class Links:
@@ -189,7 +190,10 @@ class Links:
         for rank, link in enumerate(self._links):
             if connection is link.dialled:
                 link.dialled = None
-                self._redial(rank, reason or "it hung up")
+                if link.over:
+                    self._listener.lost(rank, "")
+                else:
+                    self._redial(rank, reason or "it hung up")
                 return
         rank = int(connection.peer)
         link = self._links[rank]
@@ -201,6 +205,14 @@ class Links:
         # ends as well. It is by chance whether it had read all we sent, or the connection was reset.
         if connection.hung_up:
             reason = ""
+        if (
+            link.sending is None
+            and not reason
+            and link.dialled is not None
+            and link.dialled.may_be_open_there
+        ):
+            link.over = True  # it may have said them there: we are the only one who does not take it for open
+            return
         if link.sending is None or reason:
             self._listener.lost(rank, reason)
 

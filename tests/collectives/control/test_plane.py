@@ -303,7 +303,7 @@ def test_the_last_to_leave_takes_its_news_along(make: Make) -> None:
 
 
 def test_one_who_leaves_while_others_talk_to_it_has_not_died(make: Make) -> None:
-    for _ in range(5):
+    for _ in range(20):
         talker, leaver = make(2)
         box, left = Inbox(), threading.Event()
         leaver.on("talk", box)
