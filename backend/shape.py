@@ -154,6 +154,9 @@ class ShapeArray(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> object:
         if any(hasattr(type(x), "__array_ufunc__") and not _is_known(x) for x in inputs):
             return NotImplemented  # a Tensor, say, which knows better
+        # NumPy would ask the elements, and there are none.
+        if ufunc not in (np.equal, np.not_equal) and any(x is None for x in inputs):
+            raise TypeError(f"unsupported operand type(s) for {ufunc.__name__}: 'NoneType'")
         rule = UFUNC_METHODS.get(method)
         if rule is None or (ufunc.signature is not None and ufunc is not np.matmul):
             return NotImplemented

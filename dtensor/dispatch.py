@@ -27,6 +27,7 @@ from shardwise.tensor.diagnosis import check_finite
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.mode import Mode, current_mode
 from shardwise.tensor.narrow import forward_wide
+from shardwise.tensor.ops.view import Reshape
 from shardwise.tensor.tape import Node, annotate, record, record_many
 from shardwise.tensor.tensor import Tensor
 
@@ -106,9 +107,18 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
         return _run(strategy, args, locals_, params, tracked, mode)
     if strategy is None:
         composition: Any = COMPOSITIONS.get(function, function.decompose)
-        return composition(*args, **params)
+        return _noted(function, args, composition(*args, **params))
     play: Any = strategy
-    return play(perform, args, params)
+    return _noted(function, args, play(perform, args, params))
+
+
+def _noted(function: type[Function], args: tuple[Any, ...], result: Any) -> Any:
+    """Note of what was to be a view of the first input, and is none, that it is a copy."""
+    if function.view and function is not Reshape and isinstance(args[0], Tensor):
+        for out in result if type(result) is tuple else (result,):
+            if out is not args[0] and out.version is not args[0].version:
+                out.copied_by = function.__name__
+    return result
 
 
 def perform(strategy: Strategy, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -199,12 +209,20 @@ def _run(
         outs = (_sharded(result, layouts[0]),)
     if tracked:
         _recorded(ctx, strategy, args, params, locals_, outs, mode)  # type: ignore[arg-type]  # a Node
-    if function.view and 0 not in strategy.moves:
-        base = locals_[0]
-        for out in outs:
-            each = out.data.local
-            if type(each) is not np.ndarray or each.base is base or np.may_share_memory(each, base):
-                out.look_at(args[0])
+    if function.view:
+        if 0 not in strategy.moves:
+            base = locals_[0]
+            for out in outs:
+                each = out.data.local
+                if (
+                    not each.size
+                    or type(each) is not np.ndarray
+                    or each.base is base
+                    or np.may_share_memory(each, base)
+                ):
+                    out.look_at(args[0])
+        elif function is not Reshape:
+            _noted(function, args, outs)
     return outs if strategy.many and type(result) is tuple else outs[0]
 
 

@@ -44,6 +44,8 @@ class DTensor(Ragged):
     buffer_class: ClassVar[Any] = None
     keep_grad: bool = False
     """Whether ``grad`` stays in whatever layout it comes in, until somebody asks."""
+    copied_by: str | None = None
+    """The op whose result this is, if it was to be a view and had to move the data: writes are refused."""
 
     @staticmethod
     def __apply__(function: type[Function], args: tuple[Any, ...], params: dict[str, Any]) -> Any:
@@ -159,6 +161,27 @@ class DTensor(Ragged):
         out = self.index_put(key if isinstance(key, tuple) else (key,), value)
         self._put("assignment by index", out, tracked)
 
+    def look_at(self, base: Any) -> None:
+        """Become a view of `base`; a view of a copy is as far from the original as that is."""
+        super().look_at(base)
+        self.copied_by = getattr(base, "copied_by", None)  # from_local looks at a Tensor
+
+    def detach(self) -> DTensor:
+        """Return the same memory without history."""
+        out: Any = super().detach()
+        out.copied_by = self.copied_by
+        return out  # type: ignore[no-any-return]
+
+    def _tracked(self, name: str, *others: Any, region: Array | None = None) -> bool:
+        """Tell whether a write goes on the tape; see `Tensor`. A copy in place of a view is not written."""
+        if self.copied_by is not None:
+            raise LayoutError(
+                f"cannot write in place ({name}) into what {self.copied_by} gave, of shape {self.shape}: "
+                "a view would change the other tensor too, but the values were on other ranks and are copies "
+                "here. Assign to the other tensor, as in x[i] = value, or clone() this first"
+            )
+        return super()._tracked(name, *others, region=region)
+
     def _put(self, name: str, out: Any, tracked: bool) -> Self:
         """Write a result into this tensor's memory; its layout stays.
 
@@ -223,6 +246,15 @@ class DTensor(Ragged):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return self.full_tensor().__array__(dtype, copy)
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self.full_tensor().__dlpack__(**asked)
+
+    def data_ptr(self) -> int:
+        """Refuse: the whole is at no address."""
+        raise LayoutError(
+            "data_ptr: a DTensor is at no address; to_local().data_ptr() is that of this rank's part"
+        )
 
     def item(self) -> Any:
         """Return the only element as a Python number; partial ones are reduced first."""

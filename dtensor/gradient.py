@@ -22,6 +22,7 @@ from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.dtensor.strategy import Strategy
 from shardwise.tensor.broadcasting import unbroadcast
 from shardwise.tensor.function import Context, Function, Gradients
+from shardwise.tensor.narrow import backward_wide
 from shardwise.tensor.tape import Node, edges_of
 
 __all__ = ["Spread", "spread"]
@@ -43,6 +44,8 @@ class Spread(Function):
             grad.local if grad.layout is wanted else moved(grad, wanted).local
             for grad, wanted in zip(grads, cotangents, strict=True)
         ]
+        if grads[0].itemsize == 2:  # the engine gave a context that may be changed, as it does for plain ones
+            locals_, ctx.saved = backward_wide(strategy.function, locals_, ctx.saved)
         results: Any = strategy.function.backward(ctx, *locals_)
         if type(results) is not tuple and not isinstance(results, list):
             results = (results,)

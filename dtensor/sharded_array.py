@@ -76,6 +76,14 @@ class ShardedArray(NDArrayOperatorsMixin):
         return self.layout.numel * self.layout.dtype.itemsize
 
     @property
+    def strides(self) -> Shape:
+        """Bytes from one element of a dim to the next, in the whole as one rank would get it."""
+        steps = [self.itemsize]
+        for n in reversed(self.shape[1:]):
+            steps.append(steps[-1] * n)
+        return tuple(reversed(steps[: self.ndim]))
+
+    @property
     def real(self) -> ShardedArray:
         """The real part."""
         return self._parted(np.real)
@@ -154,7 +162,12 @@ class ShardedArray(NDArrayOperatorsMixin):
     def laid_like(grads: Sequence[ShardedArray], leaves: Sequence[Any]) -> list[ShardedArray]:
         """Return gradients laid out as their leaves are, with one collective for many where that can be."""
         pairs = [(grad, leaf.data.layout.reduced()) for grad, leaf in zip(grads, leaves, strict=True)]
-        return ShardedArray.relaid(pairs, True)  # who asks for gradients asks for them where the leaves are
+        moved = ShardedArray.relaid(pairs, True)  # who asks for gradients asks for them where the leaves are
+        # A slice of a replica is that replica's memory, which others may hold, or which may be read-only.
+        return [
+            new.copy() if _overlap(new.local, old.local) else new
+            for new, old in zip(moved, grads, strict=True)
+        ]
 
     @property
     def is_terms(self) -> bool:
@@ -191,7 +204,10 @@ class ShardedArray(NDArrayOperatorsMixin):
         if self.layout.partial and getattr(value, "size", 1) == 1 and not isinstance(value, ShardedArray):
             value = ShardedArray(np.full_like(self.local, value), self.layout.reduced())
         if isinstance(value, ShardedArray):
-            value = ShardedArray.tensor_class(value).placed_as(self.layout).data.local
+            source: Any = ShardedArray.tensor_class(value)
+            if value.shape != self.shape:
+                source = source.expand(self.shape)
+            value = source.placed_as(self.layout).data.local
         elif getattr(value, "size", 1) != 1:
             raise LayoutError(
                 f"cannot write an array of shape {value.shape} into a DTensor: does each rank give its "
@@ -323,6 +339,13 @@ class ShardedArray(NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         return f"ShardedArray({self.layout!r}, local={list(self.local.shape)})"
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    """Tell whether two parts may lie in the same memory."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a is b or np.may_share_memory(a, b)
+    return a is b or (a.base is not None and (a.base is b or a.base is b.base))
 
 
 class ShardedBackend:

@@ -43,6 +43,8 @@ def among(index: Array, start: int, length: int, whole: int) -> tuple[Array, Arr
 
 def _only(mask: Array, values: Array) -> Array:
     """Return values where a mask is true, else zeros; NaN is not kept."""
+    if isinstance(values, np.generic):  # one place of a vector
+        values = np.asarray(values)
     return np.where(mask, values, np.zeros((), values.dtype, like=values))
 
 

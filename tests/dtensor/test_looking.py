@@ -52,6 +52,13 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "copy": lambda x: copy.copy(x),
     "deepcopy": lambda x: copy.deepcopy(x),
     "sorted": lambda x: sorted(x.flatten().tolist(), reverse=True),
+    "dlpack": lambda x: np.from_dlpack(x),
+    "stride": lambda x: (x.stride(), x[0].stride(), x.sum().stride()),
+    "copy_ of few": lambda x: x.clone().copy_(x[0].detach()),
+    "fill_": lambda x: x.clone().fill_(x.sum()),
+    "fewer": lambda x: x[0].clone().mul_(x.mean()),
+    "take": lambda x: (np.take(x[:, 0], x.argmin()), np.interp(2.5, x[:, 0], x[:, 1])),
+    "nothing": lambda x: ((x == None).tolist(), (x != None).tolist()),  # noqa: E711
     "number operands": lambda x: (2.0 - x) / np.float64(4.0) + np.array(1.0) + sw.tensor(2.0),
 }
 
