@@ -221,7 +221,7 @@ def _run(
                     or np.may_share_memory(each, base)
                 ):
                     out.look_at(args[0])
-        elif function is not Reshape:
+        else:
             _noted(function, args, outs)
     return outs if strategy.many and type(result) is tuple else outs[0]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Partial, PartialOp, Placement, Replicate, Shard
@@ -20,7 +19,6 @@ from shardwise.tensor.signature import Terms
 
 __all__ = ["Option", "choose"]
 
-Wanted: TypeAlias = "Placement"
 _LATENCY = 20_000.0  # what starting a collective costs, in bytes that could be sent meanwhile
 _SLICE, _FILL = 1e-3, 2e-3  # what passes over memory cost, per byte that could be sent meanwhile
 
@@ -67,8 +65,8 @@ def choose(
     layouts: Sequence[Layout | None],
     axis: int,
     tracked: bool,
-) -> tuple[Option, float]:
-    """Return the cheapest way to run an op on an axis, and what it costs.
+) -> Option:
+    """Return the cheapest way to run an op on an axis.
 
     Parameters
     ----------
@@ -85,8 +83,6 @@ def choose(
     -------
     Option
         The first of the cheapest, so that all ranks choose alike.
-    float
-        In bytes sent.
     """
     inputs = [tuple([dim.name for dim in term]) for term in terms.inputs]
     best, least = Option(), math.inf
@@ -98,7 +94,7 @@ def choose(
         )
         if cost < least:
             best, least = option, cost
-    return best, least
+    return best
 
 
 def _options(

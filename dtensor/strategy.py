@@ -147,7 +147,7 @@ def make_strategy(
     terms = _spelled(function, args, layouts, params)
     options = [Option()] * mesh.ndim
     if results is not None:
-        options = [choose(function, terms, layouts, axis, tracked)[0] for axis in range(mesh.ndim)]
+        options = [choose(function, terms, layouts, axis, tracked) for axis in range(mesh.ndim)]
     strategy = _with_options(function, options, terms, layouts, results)
     if (
         results is not None

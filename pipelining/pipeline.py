@@ -9,11 +9,10 @@ from shardwise.backend.errors import ScheduleError
 from shardwise.collectives import rank, world_size
 from shardwise.pipelining.checker.check import require_valid
 from shardwise.pipelining.execution import Execution
-from shardwise.pipelining.handshake import Agreement, agree, signature
+from shardwise.pipelining.handshake import Agreement, agree, shared_signature, signature
 from shardwise.pipelining.lowering import lower
 from shardwise.pipelining.microbatch import merge, rows, split
 from shardwise.pipelining.program import Program
-from shardwise.pipelining.schedule.single import forward_only
 from shardwise.pipelining.stage import PipelineStage
 from shardwise.pipelining.tied import Tied
 from shardwise.tensor import Tensor, random
@@ -82,8 +81,7 @@ class Pipeline:
         for each in self.tied:
             each.begin(self.stages, self.placement, self.ranks)
         self._agreed: dict[Any, Agreement] = {}
-        evaluation = forward_only(1, program.microbatches)
-        self._evaluation = lower(_forwards(program)) if len(program) > 1 or program.stages > 1 else evaluation
+        self._evaluation = lower(_forwards(program))
 
     @property
     def has_first(self) -> bool:
@@ -145,7 +143,8 @@ class Pipeline:
         targets = (
             split(target, count, "target", self.specs[2]) if self.has_last and target is not None else None
         )
-        key = (train, signature(chunks or ()), signature(named))
+        # Only the rank of the first stage sees the shapes of a batch, so all must learn that they are others.
+        key = (train, shared_signature(signature((*(chunks or ()), *named)), self.ranks))
         if key not in self._agreed:
             self._agreed[key] = agree(self.stages, self.placement, self.ranks, chunks, named)
         values, draws = self._agreed[key]

@@ -151,6 +151,30 @@ def test_evaluation_records_nothing_and_draws_nothing() -> None:
     run_threads(run, 2)
 
 
+@pytest.mark.parametrize("p", [2, 3])
+def test_batches_of_other_sizes(p: int) -> None:
+    """Only the first rank sees that a batch is larger; all agree again, and once more where it was before."""
+    sizes = (ROWS, 7, ROWS, 7, 9)
+    model = Model(p).eval()
+    for size in sizes:
+        loss_of(model(sw.tensor(X[:size])), sw.tensor(Y[:size])).backward()
+    wanted = [[None if q.grad is None else q.grad.numpy() for q in b.parameters()] for b in model.blocks]
+
+    def run(rank: int) -> None:
+        stage = PipelineStage(Part(Model(p).eval(), rank), rank, p)
+        pipe = Pipeline(one_forward_one_backward(p, 3), [stage], loss_fn=loss_of)
+        for size in sizes:
+            pipe.step(
+                *((sw.tensor(X[:size]),) if pipe.has_first else ()),
+                target=sw.tensor(Y[:size]) if pipe.has_last else None,
+            )
+        for parameter, gradient in zip(stage.submodule.parameters(), wanted[rank], strict=True):
+            if gradient is not None:
+                np.testing.assert_allclose(parameter.grad.numpy(), gradient, rtol=1e-12, atol=1e-13)
+
+    run_threads(run, p)
+
+
 def test_halves_are_the_whole_bit_for_bit() -> None:
     gradients = []
     for program in (gpipe(2, 4), zb_h1(2, 4)):
