@@ -119,11 +119,12 @@ class Execution:
         leaves, _ = stage.checked(result)
         if stage.is_last:
             self.outputs[i] = result
-            if self.loss is None:
-                if self.train:
-                    raise ScheduleError("a step with backwards needs loss_fn=; without one call eval()")
-                return
-            if self.targets is not None:
+            if self.train and (self.loss is None or self.targets is None):
+                raise ScheduleError(
+                    "a step with backwards needs loss_fn= of the pipeline and target= on the rank of the "
+                    "last stage; without them call eval()"
+                )
+            if self.loss is not None and self.targets is not None:
                 leaves = [self._lost(result, i)]
         if self.train:
             stage.leave(i, leaves)

@@ -277,6 +277,14 @@ def test_a_batch_too_small_names_the_argument() -> None:
         pipe.step(sw.tensor(X), target=sw.tensor(Y))
 
 
+def test_a_step_without_a_target_says_so() -> None:
+    pipe = Pipeline(gpipe(1, 2), [PipelineStage(Part(Model(1), 0), 0, 1)], loss_fn=loss_of)
+    with pytest.raises(
+        ScheduleError, match="needs loss_fn= of the pipeline and target= on the rank of the last"
+    ):
+        pipe.step(sw.tensor(X))
+
+
 def test_a_stage_that_raises_stops_the_others() -> None:
     class Bad(nn.Module):
         def forward(self, *values: Tensor) -> Tensor:
