@@ -53,8 +53,7 @@ class Rearrangement(Carrier):
 
     def _reshaped(self, shape: Shape) -> Self:
         data = self.data
-        strides = getattr(data, "strides", None)  # an array without data has none
-        if strides is None or data.flags.c_contiguous or view.keeps_memory(data.shape, strides, shape):
+        if self.is_meta or data.flags.c_contiguous or view.keeps_memory(data.shape, data.strides, shape):
             return view.Reshape.apply(self, shape=shape)
         return view.CopiedReshape.apply(self, shape=shape)
 
