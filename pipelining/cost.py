@@ -42,6 +42,8 @@ class Costs:
         Units of memory per unit of time; transfers take no time of their own, if not given.
     message : float or sequence of float
         What goes from a stage to the next one per microbatch; its gradient is as large.
+    skip : float or sequence of float, optional
+        What a stage sends to each stage that takes values past those between; as `message`, if not given.
     sizes : sequence of float, optional
         Of microbatches, relative to those that the numbers are for: all alike, if not given.
     activation : float or sequence of float
@@ -72,6 +74,7 @@ class Costs:
     latency: PerLink = 0.0
     bandwidth: PerLink | None = None
     message: PerStage = 1.0
+    skip: PerStage | None = None
     sizes: Sequence[float] | None = None
     activation: PerStage = 1.0
     kept: float = 1.0

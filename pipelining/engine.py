@@ -7,7 +7,7 @@ from typing import Literal
 from shardwise.backend.errors import ScheduleError
 from shardwise.pipelining.action import COMPUTE, Action
 from shardwise.pipelining.cost import Costs, at_stage
-from shardwise.pipelining.need import Event, needs, results
+from shardwise.pipelining.need import Event, carried, needs, results
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.span import Span, Transfer
 
@@ -35,7 +35,7 @@ class Engine:
 
     def __init__(self, program: Program, costs: Costs, lanes: bool) -> None:
         self.program, self.costs, self.lanes = program, costs, lanes
-        self.stages, self.owners = program.stages, program.owners
+        self.stages, self.owners, self.skips = program.stages, program.owners, program.skips
         # Where sends are written down, a value leaves when its rank comes to the send; else when it is made.
         self.written = program.has_transfers
         self.spans: list[list[Span]] = [[] for _ in program]
@@ -79,10 +79,9 @@ class Engine:
             if kind == "UNSHARD":
                 self._gathered[rank, action.stage] = end
         elif kind in ("SEND_F", "SEND_B") and action.microbatch is not None:
-            forth = kind == "SEND_F"
-            peer = action.peer if action.peer is not None else action.stage + (1 if forth else -1)
-            event: Event = ("F" if forth else "I", action.stage, action.microbatch)
+            event = carried(action)
             if event in self._done[rank]:
+                peer = action.stage + (1 if kind == "SEND_F" else -1) if action.peer is None else action.peer
                 self._send(rank, self.owners.get((peer, action.microbatch)), event, self._free[rank])
         return True
 
@@ -92,7 +91,7 @@ class Engine:
         why: Literal["order", "value", "parameters"] = "order"
         own: tuple[Event, ...] = ()
         for part in action.compute:
-            for need in needs(part, self.stages):
+            for need in needs(part, self.stages, self.skips):
                 if need in own:
                     continue
                 known = done.get(need)
@@ -101,7 +100,7 @@ class Engine:
                 if known[0] > begin:
                     begin, cause, why = known[0], known[1:], "value"
             if part.kind != "R":
-                own += results(part)
+                own += results(part, self.skips)
             gathered = self._gathered.get((rank, part.stage), 0.0)
             if gathered > begin:
                 begin, why = gathered, "parameters"
@@ -126,8 +125,12 @@ class Engine:
             return
         kind, stage, microbatch = event
         costs = self.costs
-        # A gradient is as large as what it is the gradient of: the output of the stage before.
-        amount = at_stage(costs.message, stage if kind == "F" else stage - 1)
+        # A gradient is as large as what it is the gradient of: a skip value, or what the stage before gave.
+        if ">" in kind:
+            size = costs.message if costs.skip is None else costs.skip
+            amount = at_stage(size, stage if kind[0] == "F" else int(kind[2:]))
+        else:
+            amount = at_stage(costs.message, stage if kind == "F" else stage - 1)
         if costs.sizes is not None:
             amount *= costs.sizes[microbatch]
         begin = max(ready, self._edge_free.get((source, target), 0.0)) if self.lanes else ready
@@ -146,7 +149,10 @@ class Engine:
                 continue
             action = actions[self.at[rank]]
             missing = [
-                n for part in action.compute for n in needs(part, self.stages) if n not in self._done[rank]
+                n
+                for part in action.compute
+                for n in needs(part, self.stages, self.skips)
+                if n not in self._done[rank]
             ]
             what = ", ".join([f"{stage}{kind}{microbatch}" for kind, stage, microbatch in missing])
             owners = sorted({self.owners.get((s, i), placement.get(s, -1)) for _, s, i in missing})

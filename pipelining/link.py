@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from shardwise.pipelining.action import COMMUNICATION, COMPUTE, Action
-from shardwise.pipelining.need import Event, needs, results
+from shardwise.pipelining.need import Event, carried, needs, results
 from shardwise.pipelining.program import Program
 
 __all__ = ["LINK_MODELS", "LinkModel", "Wait", "run_on_links"]
@@ -63,7 +63,7 @@ class _Run:
 
     def __init__(self, program: Program, model: LinkModel) -> None:
         self.program, self.model, self.owners = program, model, program.owners
-        self.stages = program.stages
+        self.stages, self.skips = program.stages, program.skips
         self.at = [0] * len(program)
         self.have: list[set[Event]] = [set() for _ in program]
         self.queues: list[dict[Hashable, deque[tuple[int, Action]]]] = [{} for _ in program]
@@ -92,7 +92,7 @@ class _Run:
             else:
                 for part in action.compute:
                     if part.kind in COMPUTE:
-                        self.have[rank].update(results(part))
+                        self.have[rank].update(results(part, self.skips))
             self.at[rank] += 1
             moved = True
         return moved
@@ -101,9 +101,11 @@ class _Run:
         own: set[Event] = set()
         for part in action.compute:
             if part.kind in COMPUTE:
-                if any(n not in self.have[rank] and n not in own for n in needs(part, self.stages)):
+                if any(
+                    n not in self.have[rank] and n not in own for n in needs(part, self.stages, self.skips)
+                ):
                     return False
-                own.update(results(part))
+                own.update(results(part, self.skips))
         return True
 
     def _queue_of(self, rank: int, action: Action) -> Hashable:
@@ -135,7 +137,7 @@ class _Run:
         moved = False
         for rank in range(len(self.program)):
             for _, action in self._heads(rank):
-                if not action.kind.startswith("SEND") or _carried(action) not in self.have[rank]:
+                if not action.kind.startswith("SEND") or carried(action) not in self.have[rank]:
                     continue
                 other = self._peer(action)
                 twin = _twin(action)
@@ -144,7 +146,7 @@ class _Run:
                 if any(waiting == twin for _, waiting in self._heads(other)):
                     self._take(rank, action)
                     self._take(other, twin)
-                    self.have[other].add(_carried(action))
+                    self.have[other].add(carried(action))
                     moved = True
                     break
         return moved
@@ -163,14 +165,14 @@ class _Run:
                     f"{stage}{kind}{microbatch}"
                     for part in action.compute
                     if part.kind in COMPUTE
-                    for kind, stage, microbatch in needs(part, self.stages)
+                    for kind, stage, microbatch in needs(part, self.stages, self.skips)
                     if (kind, stage, microbatch) not in self.have[rank]
                 ]
                 yield Wait(rank, self.at[rank], action, f"{', '.join(missing)} has not arrived")
             for place, action in self._heads(rank):
                 sends = action.kind.startswith("SEND")
                 what = "is not received yet" if sends else "is not sent yet"
-                if sends and _carried(action) not in self.have[rank]:
+                if sends and carried(action) not in self.have[rank]:
                     what = "has not been computed yet"
                 yield Wait(rank, place, action, f"it {what} by rank {self._peer(action)}")
 

@@ -11,13 +11,18 @@ from collections.abc import Iterable
 
 from shardwise.backend.errors import ScheduleError
 from shardwise.pipelining.action import COMPUTE, Action
-from shardwise.pipelining.need import Event, needs, results
+from shardwise.pipelining.need import NO_SKIPS, Event, Skips, carried, needs, results
 from shardwise.pipelining.program import Program
 
 __all__ = ["add_reductions", "add_transfers", "add_unsharding", "lower", "merge_backward"]
 
 
-def lower(program: Program, max_active_stages: int | None = None, reduce_gradients: bool = False) -> Program:
+def lower(
+    program: Program,
+    max_active_stages: int | None = None,
+    reduce_gradients: bool = False,
+    skips: Skips = NO_SKIPS,
+) -> Program:
     """Return a program that says all it does: sharding and reductions if asked for, and transfers.
 
     Parameters
@@ -28,12 +33,21 @@ def lower(program: Program, max_active_stages: int | None = None, reduce_gradien
         Gather the parameters of so many stages of a rank at once, and drop others; keep all, if not given.
     reduce_gradients : bool
         Reduce a stage's gradients over data-parallel ranks when they are complete.
+    skips : dict of int to tuple of int
+        Stage -> later stages that take values of it past those between; they go straight there.
+
+    Examples
+    --------
+    >>> print(lower(Program.from_text("0F0,0B0\\n1F0,1B0\\n2F0,2B0"), skips={0: (2,)}))
+    0F0,0SEND_F0,0SEND_F0>2,0RECV_B0<2,0RECV_B0,0B0
+    1RECV_F0,1F0,1SEND_F0,1RECV_B0,1B0,1SEND_B0
+    2RECV_F0<0,2RECV_F0,2F0,2B0,2SEND_B0,2SEND_B0>0
     """
     if max_active_stages is not None:
         program = add_unsharding(program, max_active_stages)
     if reduce_gradients:
         program = add_reductions(program)
-    return add_transfers(program)
+    return add_transfers(program, skips)
 
 
 def merge_backward(program: Program) -> Program:
@@ -107,22 +121,28 @@ def add_reductions(program: Program) -> Program:
     return Program.of(ranks)
 
 
-def add_transfers(program: Program) -> Program:
+def add_transfers(program: Program, skips: Skips = NO_SKIPS) -> Program:
     """Return the program with its sends and receives.
 
     Raises
     ------
     ScheduleError
-        No rank can go on: every rank that waits, with the action and what it waits for.
+        No rank can go on: every rank that waits, with the action and what it waits for. A skip value would
+        go to no later stage.
     """
     stages, owners = program.stages, program.owners
+    for source, targets in skips.items():
+        if not targets or not all(source < target < stages for target in targets):
+            raise ScheduleError(
+                f"skips: values of stage {source} go to later stages of {stages}, got {targets}"
+            )
     out: list[list[Action]] = [[] for _ in program]
     have: list[set[Event]] = [set() for _ in program]
     at = [0] * len(program)
     while any(at[rank] < len(actions) for rank, actions in enumerate(program)):
         progress = False
         for rank, actions in enumerate(program):
-            if at[rank] == len(actions) or not _is_ready(actions[at[rank]], stages, have[rank]):
+            if at[rank] == len(actions) or not _is_ready(actions[at[rank]], stages, skips, have[rank]):
                 continue
             action = actions[at[rank]]
             at[rank] += 1
@@ -131,21 +151,21 @@ def add_transfers(program: Program) -> Program:
             for part in action.compute:
                 if part.kind not in COMPUTE:
                     continue
-                have[rank].update(results(part))
-                _transfer(part, rank, stages, owners, out, have)
+                have[rank].update(results(part, skips))
+                _transfer(part, rank, stages, skips, owners, out, have)
         if not progress:
-            raise ScheduleError(_stuck(program, at, have, stages))
+            raise ScheduleError(_stuck(program, at, have, stages, skips))
     return Program.of(out)
 
 
-def _is_ready(action: Action, stages: int, have: set[Event]) -> bool:
+def _is_ready(action: Action, stages: int, skips: Skips, have: set[Event]) -> bool:
     own: set[Event] = set()
     for part in action.compute:
         if part.kind not in COMPUTE:
             continue
-        if any(need not in have and need not in own for need in needs(part, stages)):
+        if any(need not in have and need not in own for need in needs(part, stages, skips)):
             return False
-        own.update(results(part))
+        own.update(results(part, skips))
     return True
 
 
@@ -153,28 +173,31 @@ def _transfer(
     part: Action,
     rank: int,
     stages: int,
+    skips: Skips,
     owners: dict[tuple[int, int], int],
     out: list[list[Action]],
     have: list[set[Event]],
 ) -> None:
-    """Write the send and the receive of what an action produced, if another rank consumes it."""
-    stage, microbatch = part.stage, part.microbatch
-    assert microbatch is not None
-    if part.kind == "F" and stage < stages - 1:
-        peer, letter, kind = stage + 1, "F", "F"
-    elif part.kind in ("I", "B") and stage > 0:
-        peer, letter, kind = stage - 1, "B", "I"
-    else:
+    """Write the sends and the receives of what an action produced, where other ranks consume it."""
+    stage, i = part.stage, part.microbatch
+    assert i is not None
+    forth = part.kind == "F"
+    if not forth and part.kind not in ("I", "B"):
         return
-    other = owners.get((peer, microbatch))
-    if other is None or other == rank:  # nobody consumes it, or this rank does
-        return
-    out[rank].append(Action(stage, f"SEND_{letter}", microbatch))  # type: ignore[arg-type]  # a kind
-    out[other].append(Action(peer, f"RECV_{letter}", microbatch))  # type: ignore[arg-type]
-    have[other].add((kind, stage, microbatch))
+    letter, next_ = ("F", stage + 1) if forth else ("B", stage - 1)
+    further = skips.get(stage, ()) if forth else [s for s in sorted(skips) if stage in skips[s]]
+    for peer, skip in ((next_, False), *((each, True) for each in further)):
+        other = owners.get((peer, i))
+        if other is None or other == rank:  # nobody consumes it, or this rank does
+            continue
+        send = Action(stage, f"SEND_{letter}", i, (), peer if skip else None)  # type: ignore[arg-type]  # a kind
+        receive = Action(peer, f"RECV_{letter}", i, (), stage if skip else None)  # type: ignore[arg-type]
+        out[rank].append(send)
+        out[other].append(receive)
+        have[other].add(carried(send))
 
 
-def _stuck(program: Program, at: list[int], have: list[set[Event]], stages: int) -> str:
+def _stuck(program: Program, at: list[int], have: list[set[Event]], stages: int, skips: Skips) -> str:
     lines = []
     for rank, actions in enumerate(program):
         if at[rank] < len(actions):
@@ -182,7 +205,7 @@ def _stuck(program: Program, at: list[int], have: list[set[Event]], stages: int)
             missing = [
                 f"{stage}{kind}{microbatch}"
                 for part in action.compute
-                for kind, stage, microbatch in needs(part, stages)
+                for kind, stage, microbatch in needs(part, stages, skips)
                 if (kind, stage, microbatch) not in have[rank]
             ]
             lines.append(f"rank {rank} waits at {action} for {', '.join(missing)}")

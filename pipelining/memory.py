@@ -8,6 +8,7 @@ from typing import Final
 
 from shardwise.pipelining.action import Action
 from shardwise.pipelining.cost import Costs, at_stage
+from shardwise.pipelining.need import taker
 from shardwise.pipelining.span import Span, Transfer
 
 __all__ = ["CAUSES", "MemoryUse", "held_activations", "memory_use"]
@@ -109,25 +110,20 @@ def memory_use(spans: Sequence[Span], transfers: Sequence[Transfer], costs: Cost
             if part.kind in ("W", "B") and part.stage not in begun:
                 begun.add(part.stage)
                 changes.append((span.start, 1, "gradients", at_stage(costs.gradients, part.stage)))
-    used = {need: span.start for span in spans for need in _inputs(span.action)}
+    starts: dict[tuple[str, int, int | None], float] = {
+        (p.kind, p.stage, p.microbatch): span.start for span in spans for p in span.action.compute
+    }
     for each in transfers:
-        if each.what in used:
+        kinds, stage = taker(each.what)
+        used = [starts[kind, stage, each.what[2]] for kind in kinds if (kind, stage, each.what[2]) in starts]
+        if used:
             changes.append((each.start, 1, "received", each.amount))
-            changes.append((used[each.what], 0, "received", -each.amount))
+            changes.append((used[0], 0, "received", -each.amount))
     first = min([span.start for span in spans], default=0.0)
     for stage in {part.stage for span in spans for part in span.action.compute}:
         changes.append((first, 1, "weights", at_stage(costs.weights, stage)))
         changes.append((first, 1, "optimizer", at_stage(costs.optimizer, stage)))
     return _add_up(sorted(changes))
-
-
-def _inputs(action: Action) -> Iterator[tuple[str, int, int]]:
-    """Yield what an action takes from a neighbour."""
-    for part in action.compute:
-        if part.microbatch is not None and part.kind == "F":
-            yield ("F", part.stage - 1, part.microbatch)
-        elif part.microbatch is not None and part.kind in ("I", "B"):
-            yield ("I", part.stage + 1, part.microbatch)
 
 
 def _add_up(changes: Sequence[tuple[float, int, str, float]]) -> MemoryUse:

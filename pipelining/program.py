@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from shardwise.backend.errors import ScheduleError
 from shardwise.pipelining.action import COMMUNICATION, COMPUTE, Action, Dialect, parse_action
+from shardwise.pipelining.need import Skips
 
 __all__ = ["Format", "Program", "loop_placement", "stage_ranks", "v_placement"]
 
@@ -93,6 +94,32 @@ class Program:
     def has_transfers(self) -> bool:
         """Whether it says what is sent between ranks."""
         return any(action.kind in COMMUNICATION for actions in self.ranks for action in actions)
+
+    @property
+    def holders(self) -> dict[int, tuple[int, ...]]:
+        """Stage -> the ranks that compute it: one, or several replicas."""
+        found: dict[int, set[int]] = {}
+        for (stage, _), rank in self.owners.items():
+            found.setdefault(stage, set()).add(rank)
+        return {stage: tuple(sorted(ranks)) for stage, ranks in sorted(found.items())}
+
+    @property
+    def skips(self) -> Skips:
+        """Stage -> later stages on other ranks that take values of it past those between, as sends say.
+
+        Examples
+        --------
+        >>> Program.from_text("0F0,0SEND_F0>2").skips
+        {0: (2,)}
+        """
+        found: dict[int, set[int]] = {}
+        for actions in self.ranks:
+            for action in actions:
+                if action.peer is not None:
+                    forth = action.kind in ("SEND_F", "RECV_B")
+                    ends = (action.stage, action.peer) if forth else (action.peer, action.stage)
+                    found.setdefault(ends[0], set()).add(ends[1])
+        return {stage: tuple(sorted(targets)) for stage, targets in sorted(found.items())}
 
     @property
     def is_lowered(self) -> bool:

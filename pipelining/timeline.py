@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from shardwise.pipelining.need import taker
 from shardwise.pipelining.simulation import Simulation
 from shardwise.pipelining.span import Span, Transfer
 
@@ -54,8 +55,7 @@ def _slice(span: Span, thread: int, scale: float) -> dict[str, object]:
 def _arrow(simulation: Simulation, transfer: Transfer, number: int, scale: float) -> list[dict[str, object]]:
     """Return an arrow from what made a value to what takes it; none if nothing does."""
     kind, stage, microbatch = transfer.what
-    takers = ("F",) if kind == "F" else ("I", "B")
-    to = stage + 1 if kind == "F" else stage - 1
+    takers, to = taker(transfer.what)
     for span in simulation.spans[transfer.target]:
         for part in span.action.compute:
             if part.kind in takers and (part.stage, part.microbatch) == (to, microbatch):

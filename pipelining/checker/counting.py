@@ -33,6 +33,7 @@ class Subject:
 
     def __init__(self, program: Program, stages: int | None, microbatches: int | None) -> None:
         self.program = program
+        self.skips = program.skips
         self.stages = program.stages if stages is None else stages
         self.microbatches = program.microbatches if microbatches is None else microbatches
         self.places: dict[tuple[str, int, int], list[Place]] = {}

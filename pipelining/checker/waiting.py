@@ -8,7 +8,7 @@ from shardwise.pipelining.action import COMMUNICATION, COMPUTE, Action
 from shardwise.pipelining.checker.counting import Place, Subject
 from shardwise.pipelining.checker.finding import Finding, picture
 from shardwise.pipelining.link import LinkModel, run_on_links
-from shardwise.pipelining.need import Event, needs, results
+from shardwise.pipelining.need import Event, Skips, carried, needs, results, taker
 from shardwise.pipelining.program import Program
 
 __all__ = ["find_circle", "find_in_links", "find_in_transfers"]
@@ -17,7 +17,7 @@ __all__ = ["find_circle", "find_in_links", "find_in_transfers"]
 def find_circle(subject: Subject) -> Iterator[Finding]:
     """V6: run the ranks with links that lose no time; if they stop, tell who waits for whom."""
     program = subject.program
-    at, done = _run(program, subject.stages)
+    at, done = _run(program, subject.stages, subject.skips)
     stuck = [rank for rank, actions in enumerate(program) if at[rank] < len(actions)]
     if not stuck:
         return
@@ -27,30 +27,30 @@ def find_circle(subject: Subject) -> Iterator[Finding]:
     yield Finding("V6", rank, at[rank], program.ranks[rank][at[rank]], " ← ".join(chain), shown)
 
 
-def _run(program: Program, stages: int) -> tuple[list[int], set[Event]]:
+def _run(program: Program, stages: int, skips: Skips) -> tuple[list[int], set[Event]]:
     """Return how far each rank comes, and what has happened then."""
     at, done = [0] * len(program), set[Event]()
     progress = True
     while progress:
         progress = False
         for rank, actions in enumerate(program):
-            while at[rank] < len(actions) and not _lacks(actions[at[rank]], stages, done):
+            while at[rank] < len(actions) and not _lacks(actions[at[rank]], stages, skips, done):
                 for part in actions[at[rank]].compute:
                     if part.kind in COMPUTE:
-                        done.update(results(part))
+                        done.update(results(part, skips))
                 at[rank] += 1
                 progress = True
     return at, done
 
 
-def _lacks(action: Action, stages: int, done: set[Event]) -> list[Event]:
+def _lacks(action: Action, stages: int, skips: Skips, done: set[Event]) -> list[Event]:
     """Return what an action waits for."""
     own: set[Event] = set()
     missing: list[Event] = []
     for part in action.compute:
         if part.kind in COMPUTE:
-            missing += [need for need in needs(part, stages) if need not in done and need not in own]
-            own.update(results(part))
+            missing += [need for need in needs(part, stages, skips) if need not in done and need not in own]
+            own.update(results(part, skips))
     return missing
 
 
@@ -62,8 +62,10 @@ def _chain(program: Program, subject: Subject, at: Sequence[int], done: set[Even
         seen.add(rank)
         head = program.ranks[rank][at[rank]]
         text.append(f"rank {rank} {'waits at' if len(text) == 0 else 'at'} {head}")
-        kind, stage, i = _lacks(head, subject.stages, done)[0]
-        wanted = [p for each in (kind, "B") for p in subject.find(each, stage, i) if kind in ("I", each)]
+        kind, stage, i = _lacks(head, subject.stages, subject.skips, done)[0]
+        wanted = [
+            p for each in (kind[0], "B") for p in subject.find(each, stage, i) if kind[0] in ("I", each)
+        ]
         if not wanted:
             return [*text, f"{stage}{kind}{i} (nowhere)"]
         bringer = wanted[0]
@@ -75,27 +77,27 @@ def _chain(program: Program, subject: Subject, at: Sequence[int], done: set[Even
 def find_in_transfers(subject: Subject) -> Iterator[Finding]:
     """V7, on paper: sends and receives in pairs, behind what they carry and before what needs it."""
     program, owners = subject.program, subject.program.owners
-    ends: dict[tuple[str, int, int, int], dict[str, list[Place]]] = {}
+    ends: dict[Event, dict[str, list[Place]]] = {}
     for rank, actions in enumerate(program):
         have: set[Event] = set()
         for place, action in enumerate(actions):
             here = Place(rank, place, action)
             if action.kind in COMMUNICATION:
                 yield from _find_at(subject, here, owners, have)
-                ends.setdefault(_transfer(action), {}).setdefault(action.kind[:4], []).append(here)
+                ends.setdefault(carried(action), {}).setdefault(action.kind[:4], []).append(here)
                 if action.kind.startswith("RECV"):
-                    have.add(_carried(action))
+                    have.add(carried(action))
             else:
-                missing = _lacks(action, subject.stages, have)
+                missing = _lacks(action, subject.stages, subject.skips, have)
                 foreign = [each for each in missing if owners.get(each[1:]) not in (None, rank)]
                 for kind, stage, i in foreign:
-                    name = "RECV_F" if kind == "F" else "RECV_B"
+                    name = "RECV_F" if kind[0] == "F" else "RECV_B"
                     yield subject.finding(
                         "V7", here, f"{stage}{kind}{i} of another rank has no {name} before"
                     )
                 for part in action.compute:
                     if part.kind in COMPUTE:
-                        have.update(results(part))
+                        have.update(results(part, subject.skips))
     for pair in ends.values():
         sends, receives = pair.get("SEND", []), pair.get("RECV", [])
         if (len(sends), len(receives)) != (1, 1):
@@ -108,29 +110,14 @@ def _find_at(
 ) -> Iterator[Finding]:
     rank, _, action = here
     sends = action.kind.startswith("SEND")
-    if sends and _carried(action) not in have:
+    if sends and carried(action) not in have:
         yield subject.finding("V7", here, "it is sent before it is computed")
-    _, source, target, i = _transfer(action)
+    (_, source, i), (_, target) = carried(action), taker(carried(action))
     other = owners.get((target if sends else source, i))
     if other is None:
         yield subject.finding("V7", here, f"stage {target if sends else source} is not there")
     elif other == rank:
         yield subject.finding("V7", here, f"stages {source} and {target} are both on rank {rank}")
-
-
-def _transfer(action: Action) -> tuple[str, int, int, int]:
-    """Return what a send and its receive have alike: direction, from which stage, to which, microbatch."""
-    assert action.microbatch is not None
-    forth = action.kind.endswith("F")
-    step = 1 if action.kind in ("SEND_F", "RECV_B") else -1
-    peer = action.stage + step if action.peer is None else action.peer
-    source, target = (action.stage, peer) if action.kind.startswith("SEND") else (peer, action.stage)
-    return ("F" if forth else "I", source, target, action.microbatch)
-
-
-def _carried(action: Action) -> Event:
-    kind, source, _, microbatch = _transfer(action)
-    return (kind, source, microbatch)
 
 
 def find_in_links(subject: Subject, models: Sequence[LinkModel]) -> Iterator[Finding]:
