@@ -19,6 +19,12 @@
     │   ├── CollectiveMismatchError          ranks disagree on what they run
     │   ├── CollectiveTimeoutError           a wait that ended without an answer
     │   └── WorldAbortedError                another rank failed, so this one was stopped
+    ├── RpcError (RuntimeError)              a remote call, future or RRef that failed
+    │   ├── RpcTimeoutError (TimeoutError)   a call or wait that took longer than it may
+    │   ├── PeerDiedError (ConnectionError)  the worker that was called is gone
+    │   ├── RemoteError                      what a remote function raised, where the error itself cannot travel
+    │   ├── RRefError                        a remote reference that cannot be used so, or any more
+    │   └── FutureStateError (InvalidStateError)   a future asked for, or given, what its state does not allow
     ├── ExpectationError (AssertionError)    what moved is not what a test expects
     └── LaunchError (RuntimeError)           a world that cannot be started
 
@@ -26,6 +32,8 @@ Each also derives from the builtin in brackets, so ``except ValueError`` goes on
 """
 
 from __future__ import annotations
+
+from concurrent.futures import InvalidStateError
 
 import numpy as np
 
@@ -40,11 +48,17 @@ __all__ = [
     "DataDependentShapeError",
     "DeviceError",
     "ExpectationError",
+    "FutureStateError",
     "IndexRangeError",
     "LaunchError",
     "LayoutError",
     "LinAlgError",
     "ModuleError",
+    "PeerDiedError",
+    "RRefError",
+    "RemoteError",
+    "RpcError",
+    "RpcTimeoutError",
     "ScheduleError",
     "ShapeError",
     "ShardwiseError",
@@ -126,3 +140,27 @@ class LaunchError(ShardwiseError, RuntimeError):
 
 class ScheduleError(ShardwiseError, ValueError):
     """An action, program or schedule of a pipeline that does not fit."""
+
+
+class RpcError(ShardwiseError, RuntimeError):
+    """A remote call, future or remote reference that failed."""
+
+
+class RpcTimeoutError(RpcError, TimeoutError):
+    """A remote call, or a wait for one, took longer than it may."""
+
+
+class PeerDiedError(RpcError, ConnectionError):
+    """The worker that was called is gone."""
+
+
+class RemoteError(RpcError):
+    """A remote function raised something that cannot travel; this says what."""
+
+
+class RRefError(RpcError):
+    """A remote reference that cannot be used in this way, here, or any more."""
+
+
+class FutureStateError(RpcError, InvalidStateError):
+    """A future was asked for, or given, what its state does not allow."""
