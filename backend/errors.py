@@ -22,7 +22,7 @@
     ├── RpcError (RuntimeError)              a remote call, future or RRef that failed
     │   ├── RpcTimeoutError (TimeoutError)   a call or wait that took longer than it may
     │   ├── PeerDiedError (ConnectionError)  the worker that was called is gone
-    │   ├── RemoteError                      what a remote function raised, where the error itself cannot travel
+    │   ├── RemoteError                      what a remote function raised, where that cannot travel
     │   ├── RRefError                        a remote reference that cannot be used so, or any more
     │   └── FutureStateError (InvalidStateError)   a future asked for, or given, what its state does not allow
     ├── ExpectationError (AssertionError)    what moved is not what a test expects
