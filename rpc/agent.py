@@ -124,8 +124,13 @@ class Companion(Protocol):
 class Agent(Protocol):
     """One worker's end. `SocketAgent` is the real one; tests simulate others in one process.
 
-    Any thread may call its methods. Workers are named by their ids, from 0.
+    Any thread may call its methods. Workers are named by their ids, from 0. Handlers, and what `run` calls,
+    run inside of ``entered_agent(self)``. An answer that comes too late for its asker is read all the same,
+    and dropped: RRefs in it are let go of so.
     """
+
+    parts: dict[type, Any]
+    """What stands on this agent, by its type: the table of RRefs, the contexts of autograd, mailboxes."""
 
     @property
     def me(self) -> WorkerInfo:
