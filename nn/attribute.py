@@ -23,6 +23,14 @@ class Attributes:
         for name in ("_parameters", "_buffers", "_modules", "_persistent"):
             object.__setattr__(self, name, {})
 
+    def share_parts(self, other: Attributes) -> None:
+        """Hold the parameters, buffers and submodules of another module, under its names.
+
+        The tables become one: what either of them adds, replaces or removes, the other one has so too.
+        """
+        for name in ("_parameters", "_buffers", "_modules", "_persistent"):
+            object.__setattr__(self, name, other.__dict__[name])
+
     def __setattr__(self, name: str, value: Any) -> None:
         if "_modules" not in self.__dict__:
             raise ModuleError(

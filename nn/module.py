@@ -66,7 +66,7 @@ class Module(Placement, State):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         scope = random.scope()
         if scope is None and not self.transparent:
-            with random.enter(random.Scope(self._module_paths)):
+            with random.enter(random.Scope(self.module_paths)):
                 return self(*args, **kwargs)
         if scope is None:
             return self._call_hooked(args, kwargs)
@@ -112,7 +112,8 @@ class Module(Placement, State):
                 output = changed
         return output if crossing is None else crossing.leave(output)
 
-    def _module_paths(self) -> dict[int, str]:
+    def module_paths(self) -> dict[int, str]:
+        """Return the dotted path of every module of the tree by its id: how random streams name modules."""
         return {id(module): path for path, module in self.named_modules()}
 
     # ---- hooks

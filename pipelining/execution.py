@@ -110,9 +110,7 @@ class Execution:
             received = self._inputs(action.stage, i, before)
             args = stage.put_together(before, received)
         self._received[action.stage, i] = received
-        scope = (
-            random.scope() if self.draw is None else random.Scope(stage.submodule._module_paths, self.draw)
-        )
+        scope = random.scope() if self.draw is None else random.Scope(stage.submodule.module_paths, self.draw)
         inside = nullcontext() if scope is None else random.enter(scope)
         with inside, random.row_window(*self.windows[i]):
             result = stage.forward(i, args, self.kwargs[i], received)

@@ -141,7 +141,7 @@ class PipelineStage:
         args, kwargs
             With tensors over arrays without data.
         """
-        drawn = random.Scope(self.submodule._module_paths, None)
+        drawn = random.Scope(self.submodule.module_paths, None)
         with random.replay(random.snapshot()), _without_data(self.submodule), random.enter(drawn):
             result = self.submodule(*args, **kwargs)
         leaves, tree = self.checked(result)

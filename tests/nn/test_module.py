@@ -109,6 +109,16 @@ def test_paths_lead_to_parts() -> None:
     assert message(ModuleError, lambda: tree.get_parameter("a.bias")) == "Tree has no parameter 'a.bias'"
 
 
+def test_two_modules_may_share_their_parts() -> None:
+    inner = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    outer = nn.Module()
+    outer.share_parts(inner)
+    assert list(outer.state_dict()) == list(inner.state_dict())
+    inner.add_module("2", nn.Linear(3, 1))
+    assert outer.get_parameter("2.bias") is inner.get_parameter("2.bias")
+    assert outer.module_paths()[id(inner[0])] == "0"
+
+
 def test_assignment_moves_a_name_between_the_tables() -> None:
     leaf = Leaf()
     leaf.weight = None
