@@ -87,7 +87,7 @@ def _program(arguments: argparse.Namespace, costs: Costs) -> Program:
         print(choice, end="\n\n")
         return choice.program
     kind = get_schedule_class(arguments.name)
-    return kind(arguments.ranks, arguments.microbatches, arguments.stages_per_rank).program
+    return kind(arguments.ranks, arguments.microbatches, stages_per_rank=arguments.stages_per_rank).program
 
 
 def _show(run: Simulation, arguments: argparse.Namespace) -> None:

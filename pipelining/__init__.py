@@ -14,8 +14,8 @@ from shardwise.pipelining.microbatch import Chunk, Fold, Replicate
 from shardwise.pipelining.partition import partition
 from shardwise.pipelining.pipeline import Pipeline
 from shardwise.pipelining.program import Program
+from shardwise.pipelining.scheduled import Schedule
 from shardwise.pipelining.schedules import (
-    Schedule,
     Schedule1F1B,
     ScheduleDualPipe,
     ScheduleDualPipeV,
@@ -32,6 +32,7 @@ from shardwise.pipelining.schedules import (
     get_schedule_class,
 )
 from shardwise.pipelining.simulation import Simulation, simulate
+from shardwise.pipelining.skip import fetch, stash
 from shardwise.pipelining.span import Span, Transfer
 from shardwise.pipelining.stage import PipelineStage
 from shardwise.pipelining.tied import Tied
@@ -80,6 +81,7 @@ __all__ = [
     "draw_png",
     "draw_svg",
     "explain",
+    "fetch",
     "get_schedule_class",
     "lower",
     "parse_action",
@@ -87,5 +89,6 @@ __all__ = [
     "require_valid",
     "run_on_links",
     "simulate",
+    "stash",
     "write_trace",
 ]

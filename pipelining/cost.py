@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from shardwise.backend.errors import ScheduleError
-from shardwise.pipelining.action import Action
+from shardwise.pipelining.action import Action, parse_action
 
 __all__ = ["Costs", "PerLink", "PerStage", "at_stage"]
 
@@ -36,6 +36,8 @@ class Costs:
         Recomputation; as `F`, if not given.
     UNSHARD, REDUCE_GRAD, SYNC_TIED : float or sequence of float
         Time on the network beside the computation.
+    times : dict of str to float, optional
+        What single actions take, by their text, ``{"2F0": 1.5}``: measured ones. Others as above.
     latency : float or callable
         From one rank to another, or ``latency(source, target)``.
     bandwidth : float or callable, optional
@@ -71,6 +73,7 @@ class Costs:
     UNSHARD: PerStage = 0.0
     REDUCE_GRAD: PerStage = 0.0
     SYNC_TIED: PerStage = 0.0
+    times: Mapping[str, float] | None = None
     latency: PerLink = 0.0
     bandwidth: PerLink | None = None
     message: PerStage = 1.0
@@ -85,6 +88,8 @@ class Costs:
 
     def of(self, action: Action) -> float:
         """Return what an action takes."""
+        if self.times is not None and str(action) in self.times:
+            return self.times[str(action)]
         if action.kind == "OVERLAP_F_B":
             if self.overlap is None:
                 return sum([self.of(part) for part in action.parts])
@@ -130,8 +135,13 @@ class Costs:
         def change(given: PerStage) -> list[float]:
             return [at_stage(given, s) * (factor if s == stage else 1.0) for s in range(stages)]
 
+        times = self.times
+        if times is not None:
+            single = {text: parse_action(text) for text in times}
+            times = {t: v * (factor if single[t].stage == stage else 1.0) for t, v in times.items()}
         return replace(
             self,
+            times=times,
             F=change(self.F),
             I=change(self.I),
             W=change(self.W),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from shardwise.backend.errors import AutogradError
 from shardwise.tensor import random
 from shardwise.tensor.mode import current_mode, override
 from shardwise.tensor.tape import Node, check_versions
 
-__all__ = ["recompute"]
+__all__ = ["Rerun", "checkpointed", "recompute"]
 
 T = TypeVar("T")
+
+Rerun: TypeAlias = Callable[[], None]
+"""Runs a block again now, unless that has happened."""
 
 
 def recompute(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -41,14 +44,26 @@ def recompute(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         If `function` asks for gradients, or an input was written in place since; during backward, if
         the second run recorded other operations than the first.
     """
+    return checkpointed(function, *args, **kwargs)[0]
+
+
+def checkpointed(function: Callable[..., T], *args: Any, **kwargs: Any) -> tuple[T, Rerun | None]:
+    """Do as `recompute` does, and return also what runs the function again before backward asks for it.
+
+    Returns
+    -------
+    what `function` returns
+    callable or None
+        None where nothing is to be run again: without grad, or inside another `recompute`.
+    """
     mode = current_mode()
     if not mode.grad or mode.saver is not None:  # inside another recompute, that one covers this
-        return function(*args, **kwargs)
+        return function(*args, **kwargs), None
     saver = _Recomputing(function, args, kwargs)
     with override(saver=saver):
         result = function(*args, **kwargs)
     saver.complete = True
-    return result
+    return result, saver.run_again
 
 
 _NO_GRADIENTS = (
@@ -111,6 +126,11 @@ class _Recomputing:
         if place not in self._waiting:
             self._run_again()
         return self._waiting.pop(place)
+
+    def run_again(self) -> None:
+        """Run the block again, unless that has happened."""
+        if not self._waiting:
+            self._run_again()
 
     def _run_again(self) -> None:
         for version, count in self._versions:

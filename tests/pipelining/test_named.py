@@ -67,11 +67,13 @@ def test_stages_of_a_rank() -> None:
         (2, 5),
         (3, 4),
     ]
-    assert ScheduleInterleaved1F1B(2, 4, 3).stages_of(1) == (1, 3, 5)
+    assert ScheduleInterleaved1F1B(2, 4, stages_per_rank=3).stages_of(1) == (1, 3, 5)
     with pytest.raises(ScheduleError, match="wanted a rank from 0 to 1, got 2"):
         Schedule1F1B(2, 2).stages_of(2)
     with pytest.raises(ScheduleError, match="DualPipeV: wanted 2 stages per rank, got 3"):
-        ScheduleDualPipeV(2, 4, 3)
+        ScheduleDualPipeV(2, 4, stages_per_rank=3)
+    with pytest.raises(ScheduleError, match="got 3; stages per rank are told by stages_per_rank="):
+        ScheduleDualPipeV(2, 4, 3)  # type: ignore[arg-type]
     with pytest.raises(ScheduleError, match="Schedule has no program of its own"):
         Schedule(2, 4)
 

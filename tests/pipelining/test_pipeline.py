@@ -295,7 +295,7 @@ def test_a_stage_that_raises_stops_the_others() -> None:
         pipe = Pipeline(gpipe(2, 2), [PipelineStage(module, place, 2)], loss_fn=loss_of)
         pipe.step(*((sw.tensor(X),) if place == 0 else ()), target=sw.tensor(Y) if place else None)
 
-    with pytest.raises(RuntimeError, match="no on rank 1"):
+    with pytest.raises(ScheduleError, match="stage 1 on rank 1 cannot run: RuntimeError: no on rank 1"):
         run_threads(run, 2)
 
 

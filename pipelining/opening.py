@@ -1,0 +1,82 @@
+"""What happens once, when a pipeline is made: ranks compare what they got, and copies are made equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shardwise.backend.errors import ScheduleError
+from shardwise.collectives import ProcessGroup, all_gather_object, get_group, implicit, rank, world_size
+from shardwise.pipelining.program import Program
+from shardwise.pipelining.replica import DataParallel, Replicas
+from shardwise.pipelining.stage import PipelineStage
+
+__all__ = ["checked_ranks", "compare_stages", "made_equal"]
+
+
+def checked_ranks(program: Program, ranks: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the global ranks of the places of a program.
+
+    Raises
+    ------
+    ScheduleError
+        They are too many, too few, or not those of this world; or this rank is none of them.
+    """
+    found = tuple(range(len(program)) if ranks is None else ranks)
+    if len(found) != len(program) or max(found) >= world_size() or len(set(found)) < len(found):
+        raise ScheduleError(
+            f"the program is for {len(program)} ranks, and the world has {world_size()}: ranks={list(found)}"
+        )
+    if rank() not in found:
+        raise ScheduleError(f"rank {rank()} has no place in this pipeline of ranks {list(found)}")
+    return found
+
+
+def compare_stages(
+    program: Program, stages: Sequence[PipelineStage], place: int, group: ProcessGroup
+) -> bool:
+    """Compare programs and stages over the ranks; return whether a stage of any of them is sharded.
+
+    Raises
+    ------
+    ScheduleError
+        Something is wrong on one rank: on all of them.
+    """
+    wanted, count = list(program.stages_of(place)), program.stages
+    got = [(stage.stage_index, stage.num_stages) for stage in stages]
+    failure = None
+    if sorted(index for index, _ in got) != wanted or any(of != count for _, of in got):
+        failure = f"rank {rank()}: the program puts stages {wanted} of {count} here, and got {got}"
+    sharded = any(stage.sharded is not None for stage in stages)
+    with implicit():
+        told = all_gather_object((program.to_text(), failure, sharded), group)
+    found = [text for _, text, _ in told if text is not None]
+    others = [r for r, (text, _, _) in zip(group.ranks, told, strict=True) if text != told[0][0]]
+    if others:
+        found.append(f"ranks {others} were given another program than rank {group.ranks[0]}")
+    if found:
+        raise ScheduleError("; ".join(found))
+    return any(has for _, _, has in told)
+
+
+def made_equal(
+    program: Program,
+    stages: Mapping[int, PipelineStage],
+    ranks: Sequence[int],
+    data_parallel: ProcessGroup | None,
+) -> list[Replicas]:
+    """Make copies of stages equal, in the order of stages, which is the same on all ranks.
+
+    Returns
+    -------
+    list of Replicas
+        Of the stages that other ranks of the pipeline hold too.
+    """
+    found, holders = [], program.holders
+    for index in sorted(stages):
+        if len(holders[index]) > 1:
+            members = tuple(sorted([ranks[place] for place in holders[index]]))
+            found.append(Replicas(stages[index], get_group(members)))
+    for index in sorted(stages) if data_parallel is not None else ():
+        if stages[index].sharded is None and data_parallel is not None:
+            stages[index].sharded = DataParallel(stages[index], data_parallel)
+    return found
