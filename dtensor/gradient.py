@@ -158,7 +158,8 @@ def _placed(node: Node, origin: int, array: ShardedArray, wrap: Callable[[Any], 
     """Return a saved array as a tensor at its place on the tape."""
     if origin < 0:
         tensor = wrap(array)
-        tensor.requires_grad, tensor.node, tensor.index = True, node, -1 - origin
+        if array.dtype.kind in "fcV":  # places and the like have no gradients
+            tensor.requires_grad, tensor.node, tensor.index = True, node, -1 - origin
         return tensor
     edge = edges_of(node)[origin]
     if edge is None:

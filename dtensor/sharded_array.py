@@ -17,7 +17,7 @@ from shardwise.dtensor.layout import Layout
 from shardwise.tensor.mode import override
 from shardwise.tensor.tensor import Tensor
 
-__all__ = ["ShardedArray", "ShardedBackend"]
+__all__ = ["ShardedArray", "ShardedBackend", "may_overlap"]
 
 
 class ShardedArray(NDArrayOperatorsMixin):
@@ -165,7 +165,7 @@ class ShardedArray(NDArrayOperatorsMixin):
         moved = ShardedArray.relaid(pairs, True)  # who asks for gradients asks for them where the leaves are
         # A slice of a replica is that replica's memory, which others may hold, or which may be read-only.
         return [
-            new.copy() if _overlap(new.local, old.local) else new
+            new.copy() if may_overlap(new.local, old.local) else new
             for new, old in zip(moved, grads, strict=True)
         ]
 
@@ -341,7 +341,7 @@ class ShardedArray(NDArrayOperatorsMixin):
         return f"ShardedArray({self.layout!r}, local={list(self.local.shape)})"
 
 
-def _overlap(a: Any, b: Any) -> bool:
+def may_overlap(a: Any, b: Any) -> bool:
     """Tell whether two parts may lie in the same memory."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a is b or np.may_share_memory(a, b)

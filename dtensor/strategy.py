@@ -9,9 +9,10 @@ from typing import Any
 from shardwise.backend.errors import DataDependentShapeError, LayoutError
 from shardwise.backend.kind import is_narrow
 from shardwise.backend.shape import ShapeArray
+from shardwise.dtensor.dual import cotangents_of, gradients_of
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.option import Option, choose
-from shardwise.dtensor.placement import Partial, Placement, Replicate, Shard
+from shardwise.dtensor.placement import Placement, Shard
 from shardwise.dtensor.rule.table import TERMS
 from shardwise.mesh import DeviceMesh
 from shardwise.tensor.diagnosis import explained
@@ -248,27 +249,10 @@ def finished(
     many: bool,
     once: tuple[tuple[int, tuple[int, ...]], ...] = (),
 ) -> Strategy:
-    """Put together a strategy from the layouts that an op runs with: gradients follow from those.
-
-    On an axis where an input is a replica and an output is not, the ranks' gradients are terms of a sum.
-    """
-    cotangents = tuple([layout.reduced() for layout in outputs or ()])
-    gradients: list[Layout | None] = []
-    for layout in inputs:
-        if layout is None:
-            gradients.append(None)
-            continue
-        kinds = list(layout.placements)
-        for axis, placement in enumerate(kinds):
-            if isinstance(placement, Partial):
-                kinds[axis] = Replicate()
-            elif isinstance(placement, Replicate) and not all(
-                isinstance(out.placements[axis], Replicate) for out in outputs or ()
-            ):
-                kinds[axis] = Partial("sum")
-        gradients.append(Layout.of(layout.mesh, tuple(kinds), layout.order, layout.shape, layout.dtype))
+    """Put together a strategy from the layouts that an op runs with: gradients follow from those."""
     moves = tuple([i for i, layout in enumerate(inputs) if layout is not layouts[i]])
-    return Strategy(function, inputs, moves, outputs, many, cotangents, tuple(gradients), once)
+    cotangents = cotangents_of(outputs or ())
+    return Strategy(function, inputs, moves, outputs, many, cotangents, gradients_of(inputs, outputs), once)
 
 
 def inferred(

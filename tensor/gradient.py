@@ -82,7 +82,8 @@ def saved_tensors(node: Node, saved: tuple[Any, ...], wrap: Callable[[Any], Any]
             continue
         if origin < 0:
             tensor = wrap(array)
-            tensor.requires_grad, tensor.node, tensor.index = True, node, -1 - origin
+            if array.dtype.kind in "fcV":  # places and the like have no gradients
+                tensor.requires_grad, tensor.node, tensor.index = True, node, -1 - origin
         elif (edge := edges[origin]) is None:
             tensor = wrap(array)
         elif type(edge[0]) is Node:

@@ -17,13 +17,12 @@ from shardwise.backend.shape import ShapeArray
 from shardwise.collectives import all_to_all_single, get_world, implicit
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.redistribute.box import line
-from shardwise.dtensor.rule.case import carried
+from shardwise.dtensor.rule.case import Case, carried
 from shardwise.dtensor.strategy import Strategy, finished
 from shardwise.tensor.function import Context, Function, Gradients
-from shardwise.tensor.ops import take
 from shardwise.tensor.ops.letter import LETTERS, term
 
-__all__ = ["Halo", "HaloMode", "Ranges", "halo_strategy"]
+__all__ = ["Halo", "HaloMode", "HaloSum", "Ranges", "halo_rule", "halo_strategy"]
 
 HaloMode: TypeAlias = Literal["constant", "edge", "reflect", "wrap"]
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -53,13 +52,10 @@ class Halo(Function):
         mode: HaloMode = "constant",
         value: float = 0.0,
     ) -> Array:
-        ctx.dim, ctx.lies, ctx.wanted, ctx.mode = dim, lies, wanted, mode
-        if isinstance(a, ShapeArray):
-            ctx.whole = True
-            count = sum(stop - start for start, stop in wanted)
-            return np.zeros_like(a, shape=(*a.shape[:dim], count, *a.shape[dim + 1 :]))
-        ctx.whole = False
+        ctx.given = {"dim": dim, "lies": lies, "wanted": wanted, "mode": mode}
         way = _way(lies, dim, wanted, mode, lies.mesh.get_coordinate() or ())
+        if isinstance(a, ShapeArray):
+            return np.zeros_like(a, shape=(*a.shape[:dim], way.length, *a.shape[dim + 1 :]))
         rows = np.moveaxis(a, dim, 0)
         came = _exchanged(np.ascontiguousarray(rows[way.goes]), way.sent, way.received, way.ranks)
         out = np.full_like(a, value, shape=(way.length, *rows.shape[1:]))
@@ -69,20 +65,40 @@ class Halo(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Any) -> Gradients:
-        dim, lies = ctx.dim, ctx.lies
-        if ctx.whole:
-            source = np.concatenate([_source(r, lies.shape[dim], ctx.mode) for r in ctx.wanted])
-            inside = np.flatnonzero(source >= 0)
-            rows = take.IndexSelect.apply(g, inside, dim=dim)
-            return (take.Unselect.apply(rows, source[inside], size=lies.shape[dim], dim=dim),)
+        return (HaloSum.apply(g, **ctx.given),)
+
+
+class HaloSum(Function):
+    """The adjoint of `Halo`: what was taken from a place is added up there."""
+
+    exact = True
+    linear = "all"
+
+    @staticmethod
+    def signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
+        """Along the dim every place must be known."""
+        return Halo.signature(shapes, params)
+
+    @staticmethod
+    def forward(
+        ctx: Context, g: Array, dim: int, lies: Layout, wanted: Ranges, mode: HaloMode = "constant"
+    ) -> Array:
+        ctx.given = {"dim": dim, "lies": lies, "wanted": wanted, "mode": mode}
         here = lies.mesh.get_coordinate() or ()
-        way = _way(lies, dim, ctx.wanted, ctx.mode, here)
+        count = lies.box(here).shape[dim]
+        if isinstance(g, ShapeArray):
+            return np.zeros_like(g, shape=(*g.shape[:dim], count, *g.shape[dim + 1 :]))
+        way = _way(lies, dim, wanted, mode, here)
         rows = np.moveaxis(g, dim, 0)
         back = _exchanged(np.ascontiguousarray(rows[way.comes_at]), way.received, way.sent, way.ranks)
-        out = np.zeros_like(g, shape=(lies.box(here).shape[dim], *rows.shape[1:]))
+        out = np.zeros_like(g, shape=(count, *rows.shape[1:]))
         np.add.at(out, way.kept, rows[way.kept_at])
         np.add.at(out, way.goes, back)
-        return (np.ascontiguousarray(np.moveaxis(out, 0, dim)),)
+        return np.ascontiguousarray(np.moveaxis(out, 0, dim))
+
+    @staticmethod
+    def backward(ctx: Context, h: Any) -> Gradients:
+        return (Halo.apply(h, **ctx.given),)
 
 
 class _Way(NamedTuple):
@@ -148,6 +164,16 @@ def _exchanged(rows: Array, sent: Sequence[int], received: Sequence[int], ranks:
         return all_to_all_single(rows, received, sent, get_world().group(ranks))
 
 
+def halo_rule(case: Case) -> Strategy:
+    """Exchange between pieces that lie as the parameters say, whatever has come of the tensor meanwhile."""
+    params = case.params
+    lies = params["lies"].with_dtype(case.first.dtype)
+    longer = with_halos(lies, params["dim"], params["wanted"])
+    if case.function is Halo:
+        return case.strategy([lies], [longer])
+    return case.strategy([longer], [lies])
+
+
 def halo_strategy(layout: Layout, given: Layout, dim: int, wanted: Ranges) -> Strategy:
     """Return how `Halo` runs on a tensor that lies like `layout`, brought there from `given`.
 
@@ -159,7 +185,11 @@ def halo_strategy(layout: Layout, given: Layout, dim: int, wanted: Ranges) -> St
     wanted : tuple of (start, stop)
         Per piece which places it wants; they may lie outside.
     """
+    return finished(Halo, (layout,), (given,), (with_halos(layout, dim, wanted),), False)
+
+
+def with_halos(layout: Layout, dim: int, wanted: Ranges) -> Layout:
+    """Return the layout of the pieces with their halos, one after the other."""
     sizes = [stop - start for start, stop in wanted]
     shape = (*layout.shape[:dim], sum(sizes), *layout.shape[dim + 1 :])
-    target = carried(layout, shape, range(layout.ndim), {dim: sizes})
-    return finished(Halo, (layout,), (given,), (target,), False)
+    return carried(layout, shape, range(layout.ndim), {dim: sizes})

@@ -17,7 +17,8 @@ from shardwise.backend.kind import is_narrow
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.rule.block import here_of
 from shardwise.dtensor.rule.formula import settled
-from shardwise.dtensor.rule.program import added_up, local_of, whole_of, with_outer_dim, without_dim
+from shardwise.dtensor.rule.part import terms_along, with_outer_dim, without_dim
+from shardwise.dtensor.rule.region import Linear, region
 from shardwise.dtensor.rule.skip import is_outside, skipped
 from shardwise.tensor.joining import stack, where
 from shardwise.tensor.mode import override
@@ -37,20 +38,27 @@ def weighted_cross_entropy(logits: Any, target: Any, weight: Any, ignore_index: 
         return _nothing_of(logits)
     x = _Scores(logits)
     labels = _Labels(x, target, ignore_index)
-    shifted = x.shifted()
-    sums = [shifted.exp().sum(1), labels.pick(shifted)]
-    weights = None if weight is None else weight.placed_as(weight.layout.replicated()).to_local().detach()
-    if smoothing:
-        sums.append((shifted if weights is None else shifted * x.own(weights)).sum(1))
-    total, picked, *rest = x.added_up(sums)
-    logarithm = total.log()
-    loss = logarithm - picked
-    if weights is not None:
-        loss = loss * weights[labels.whole]
-    if smoothing:
-        everything = float(x.classes) if weights is None else weights.sum()
-        loss = loss * (1.0 - smoothing) + (logarithm * everything - rest[0]) * (smoothing / x.classes)
-    return x.per_row(where(labels.counted, loss, 0.0))
+    weights = _everywhere(weight)
+    everything = float(x.classes) if weights is None else weights.sum()
+
+    def within(local: Any) -> Any:
+        shifted = x.shifted(local)
+        sums = [shifted.exp().sum(1), labels.pick(shifted)]
+        if smoothing:
+            sums.append((shifted if weights is None else shifted * x.own(weights)).sum(1))
+        return stack(sums)
+
+    def across(sums: Any) -> Any:
+        total, picked, *rest = sums.unbind(0)
+        logarithm = total.log()
+        loss = logarithm - picked
+        if weights is not None:
+            loss = loss * weights[labels.whole]
+        if smoothing:
+            loss = loss * (1.0 - smoothing) + (logarithm * everything - rest[0]) * (smoothing / x.classes)
+        return where(labels.counted, loss, 0.0)
+
+    return x.per_row("CrossEntropy", [x.whole], within, 3 if smoothing else 2, across)
 
 
 def soft_cross_entropy(logits: Any, target: Any, weight: Any, smoothing: float) -> Any:
@@ -60,14 +68,22 @@ def soft_cross_entropy(logits: Any, target: Any, weight: Any, smoothing: float) 
         return _nothing_of(logits, settled(target).placed_as(laid))
     x = _Scores(logits)
     shares = target.astype(np.float32) if is_narrow(target.dtype) else target
-    shares = local_of(settled(shares).placed_as(x.layout.with_dtype(shares.dtype)))
-    if smoothing:
-        shares = shares * (1.0 - smoothing) + smoothing / x.classes
-    if weight is not None:
-        shares = shares * x.own(weight.placed_as(weight.layout.replicated()).to_local().detach())
-    shifted = x.shifted()
-    total, mass, score = x.added_up([shifted.exp().sum(1), shares.sum(1), (shares * shifted).sum(1)])
-    return x.per_row(total.log() * mass - score)
+    shares = settled(shares).placed_as(x.layout.with_dtype(shares.dtype))
+    weights = _everywhere(weight)
+
+    def within(local: Any, shares: Any) -> Any:
+        if smoothing:
+            shares = shares * (1.0 - smoothing) + smoothing / x.classes
+        if weights is not None:
+            shares = shares * x.own(weights)
+        shifted = x.shifted(local)
+        return stack([shifted.exp().sum(1), shares.sum(1), (shares * shifted).sum(1)])
+
+    def across(sums: Any) -> Any:
+        total, mass, score = sums.unbind(0)
+        return total.log() * mass - score
+
+    return x.per_row("SoftCrossEntropy", [x.whole, shares], within, 3, across)
 
 
 def negative_likelihood(logs: Any, target: Any, weight: Any, ignore_index: int) -> Any:
@@ -76,12 +92,23 @@ def negative_likelihood(logs: Any, target: Any, weight: Any, ignore_index: int) 
         return _nothing_of(logs)
     x = _Scores(logs)
     labels = _Labels(x, target, ignore_index)
-    (picked,) = x.added_up([labels.pick(x.local)])
-    loss = -picked
-    if weight is not None:
-        weights = weight.placed_as(weight.layout.replicated()).to_local().detach()
-        loss = loss * weights[labels.whole]
-    return x.per_row(where(labels.counted, loss, 0.0))
+    weights = _everywhere(weight)
+
+    def within(local: Any) -> Any:
+        return stack([labels.pick(local)])
+
+    def across(sums: Any) -> Any:
+        loss = -sums[0]
+        if weights is not None:
+            loss = loss * weights[labels.whole]
+        return where(labels.counted, loss, 0.0)
+
+    return x.per_row("NegativeLikelihood", [x.whole], within, 1, across, "all")
+
+
+def _everywhere(weight: Any) -> Any:
+    """Return the weights of all classes as a tensor of this rank, a constant."""
+    return None if weight is None else weight.placed_as(weight.layout.replicated()).to_local().detach()
 
 
 def _nothing_of(scores: Any, *others: Any) -> Any:
@@ -103,26 +130,29 @@ class _Scores:
         self.classes: int = whole.shape[1]
         box = self.layout.box(here_of(self.layout))
         self.start, self.count = box.offset[1], box.shape[1]
-        self.local = local_of(whole)
+        self.top: Any = None
 
-    def shifted(self) -> Any:
+    def shifted(self, local: Any) -> Any:
         """Return the scores less the largest of their row, which is a constant: it cancels."""
-        with override(grad=False):
-            top = settled(self.whole.detach().amax(1, keepdim=True)).to_local()
-        return self.local - top
+        return local - self.top
 
     def own(self, weights: Any) -> Any:
         """Return the weights of this rank's classes."""
         return weights[self.start : self.start + self.count]
 
-    def added_up(self, sums: list[Any]) -> list[Any]:
-        """Return sums over all classes of sums over each rank's."""
-        layout = with_outer_dim(self.rows, len(sums))
-        return list(added_up(stack(sums), layout, self.axes).unbind(0))
+    def per_row(
+        self, name: str, inputs: list[Any], within: Any, count: int, across: Any, linear: Linear = ""
+    ) -> Any:
+        """Return losses of rows: `within` gives `count` sums over a rank's classes, `across` takes all sums.
 
-    def per_row(self, loss: Any) -> Any:
-        """Return the losses of rows as a whole."""
-        return whole_of(loss, self.rows).astype(self.dtype)
+        The first is a function of parts of `inputs`, the second of what all ranks have then.
+        """
+        if linear != "all":
+            with override(grad=False):
+                self.top = settled(self.whole.detach().amax(1, keepdim=True)).to_local()
+        together = with_outer_dim(self.rows, count)
+        sums = region(name, within, inputs, [terms_along(together, self.axes)], linear)
+        return region(name, across, [sums.placed_as(together)], [self.rows], linear).astype(self.dtype)
 
 
 class _Labels:

@@ -6,8 +6,7 @@ from typing import Any
 
 from shardwise.dtensor.rule.block import blocks, unblocked
 from shardwise.dtensor.rule.formula import settled
-from shardwise.dtensor.rule.program import local_of, whole_of
-from shardwise.dtensor.rule.skip import is_outside, skipped
+from shardwise.dtensor.rule.region import region
 from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.ops.reduce import Prod
 from shardwise.tensor.ops.scan import integer_total
@@ -19,13 +18,13 @@ def product(a: Any, dim: Dims = None, keepdim: bool = False) -> Any:
     """The product of the parts' products: an all-gather of one number per result and rank, none backward."""
     a = settled(a)
     dims = counted_dims("prod", dim, a.ndim)
-    if is_outside(a.layout):
-        kept = blocks(a.layout, dims, (), integer_total(a.dtype) or a.dtype)
-        out = skipped([a], unblocked(kept, outer=1))
-        return out if keepdim else out.reshape(_left(a, dims))
-    part: Any = Prod.apply(local_of(a), dim=dims, keepdim=True)
-    entry = blocks(a.layout, dims, (), part.dtype)
-    all_parts = whole_of(part.reshape(1, *part.shape), entry).placed_as(unblocked(entry))
+    entry = blocks(a.layout, dims, (), integer_total(a.dtype) or a.dtype)
+
+    def within(local: Any) -> Any:
+        part: Any = Prod.apply(local, dim=dims, keepdim=True)
+        return part.reshape(1, *part.shape)
+
+    all_parts = region("Prod", within, [a], [entry]).placed_as(unblocked(entry))
     result: Any = Prod.apply(all_parts, dim=0)
     return result if keepdim else result.reshape(_left(a, dims))
 

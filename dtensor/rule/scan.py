@@ -13,10 +13,9 @@ import numpy as np
 
 from shardwise.backend.kind import is_narrow
 from shardwise.backend.shape import ShapeArray
-from shardwise.dtensor.rule.block import counts_of_blocks, here_of, place_of_block
+from shardwise.dtensor.rule.block import blocks, counts_of_blocks, here_of, place_of_block, unblocked
 from shardwise.dtensor.rule.formula import settled
-from shardwise.dtensor.rule.program import gathered, local_of, whole_of
-from shardwise.dtensor.rule.skip import is_outside, skipped
+from shardwise.dtensor.rule.region import Linear, region
 from shardwise.tensor.dim import counted_dim
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.joining import stack, where
@@ -56,15 +55,21 @@ def _scanned(
     """Scan parts, fold parts, fold the folds of the parts before, and join. `nothing` changes no fold."""
     a = settled(a)
     dim = counted_dim(scan.__name__.lower(), dim, a.ndim)
-    if is_outside(a.layout):
-        return skipped([a], a.layout.with_dtype(_kind(scan, a, dim)))
-    local = local_of(a)
-    total: Any = fold.apply(local, dim=dim, keepdim=True)
-    totals = gathered(total, a.layout, (dim,))
-    earlier = np.arange(totals.shape[0]) < place_of_block(a.layout, (dim,))
-    earlier = np.reshape(earlier, (-1, *(1,) * a.ndim))
-    before: Any = fold.apply(masked_fill(totals, Tensor(~earlier), _as(nothing, totals)), dim=0)
-    return whole_of(join(before, scan.apply(local, dim=dim)), a.layout)
+    layout = a.layout.with_dtype(_kind(scan, a, dim))
+    entry = blocks(layout, (dim,), (), layout.dtype)
+    linear: Linear = "all" if scan is Cumsum else ""
+
+    def within(local: Any) -> tuple[Any, Any]:
+        total: Any = fold.apply(local, dim=dim, keepdim=True)
+        return scan.apply(local, dim=dim), total.reshape(1, *total.shape)
+
+    def across(run: Any, totals: Any) -> Any:
+        earlier = np.arange(totals.shape[0]) < place_of_block(layout, (dim,))
+        later = Tensor(np.reshape(~earlier, (-1, *(1,) * a.ndim)))
+        return join(fold.apply(masked_fill(totals, later, _as(nothing, totals)), dim=0), run)
+
+    run, total = region(scan.__name__, within, [a], [layout, entry], linear)
+    return region(scan.__name__, across, [run, total.placed_as(unblocked(entry))], [layout], linear)
 
 
 def _kind(scan: type[Function], a: Any, dim: int) -> Any:
@@ -85,30 +90,39 @@ def running_extreme(scan: type[Function]) -> Callable[..., tuple[Any, Any]]:
         a = settled(a)
         layout = a.layout
         dim = counted_dim(scan.__name__.lower(), dim, a.ndim)
-        if is_outside(layout):
-            values, places = skipped([a], layout, layout.with_dtype(np.int64))
-            return values, places
-        local = local_of(a)
-        values, places = _pair(scan, local, dim)
-        places = places + layout.local_offset(here_of(layout))[dim]
-        count = local.shape[dim]
-        if count:
-            best, where_it_is = (each.narrow(dim, count - 1, 1) for each in (values, places))
-        else:  # stands for nothing, and is left out
-            best = local.sum(dim, keepdim=True).astype(local.dtype)
-            where_it_is = Tensor(np.zeros_like(best.data, dtype=np.int64))
-        bests, homes = gathered(best, layout, (dim,)), gathered(where_it_is, layout, (dim,))
-        full = counts_of_blocks(layout, (dim,))[: place_of_block(layout, (dim,))]
-        earlier = [i for i, n in enumerate(full) if n]
-        if earlier:
+        integers = layout.with_dtype(np.int64)
+        entry = blocks(layout, (dim,), (), layout.dtype)
+        numbered = entry.with_dtype(np.int64)
+
+        def within(local: Any) -> tuple[Any, ...]:
+            values, places = _pair(scan, local, dim)
+            places = places + layout.local_offset(here_of(layout))[dim]
+            count = local.shape[dim]
+            if count:
+                best, home = (each.narrow(dim, count - 1, 1) for each in (values, places))
+            else:  # stands for nothing, and is left out
+                best = local.sum(dim, keepdim=True).astype(local.dtype)
+                home = Tensor(np.zeros_like(best.data, dtype=np.int64))
+            return values, places, best.reshape(1, *best.shape), home.reshape(1, *home.shape)
+
+        def across(values: Any, places: Any, bests: Any, homes: Any) -> tuple[Any, Any]:
+            full = counts_of_blocks(layout, (dim,))[: place_of_block(layout, (dim,))]
+            earlier = [i for i, n in enumerate(full) if n]
+            if not earlier:
+                return values, places
             before, which = (each[-1] for each in _pair(scan, bests[earlier], 0))
             home = homes[earlier].gather(0, which.reshape(1, *which.shape))[0]
             pair = stack([before.expand(values.shape), values])
             values, second = (each[-1] for each in _pair(scan, pair, 0))
-            places = where(second == 1, places, home)
-        else:  # all ranks go the same way backward
-            values = where(np.zeros((), bool), bests[0], values)
-        return whole_of(values, layout), whole_of(places, layout)
+            return values, where(second == 1, places, home)
+
+        name = scan.__name__
+        values, places, best, home = region(name, within, [a], [layout, integers, entry, numbered], "all")
+        bests, homes = best.placed_as(unblocked(entry)), home.placed_as(unblocked(numbered))
+        both: tuple[Any, Any] = region(
+            name, across, [values, places, bests, homes], [layout, integers], "all"
+        )
+        return both
 
     return composed
 

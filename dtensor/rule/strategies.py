@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from shardwise.dtensor.rule.case import Rule
 from shardwise.dtensor.rule.diagonal import diagonal_rule, trace_rule, undiagonal_rule
+from shardwise.dtensor.rule.halo import Halo, HaloSum, halo_rule
 from shardwise.dtensor.rule.indexing import index_rule, put_rule
 from shardwise.dtensor.rule.joining import cat_rule, pad_rule
 from shardwise.dtensor.rule.lookup import embedding_rule, gather_rule, select_rule
@@ -42,6 +43,8 @@ __all__ = ["RULES"]
 
 RULES: Mapping[type[Function], Rule] = MappingProxyType(
     {
+        Halo: halo_rule,
+        HaloSum: halo_rule,
         convolution.Convolution: convolution_rule,
         embedding.WeighedEmbedding: embedding_rule,
         gather.Gather: gather_rule,

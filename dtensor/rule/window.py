@@ -5,65 +5,23 @@ Each rank computes its piece of the result, for which it is sent the places of o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from shardwise.backend.array import Array, Shape
-from shardwise.backend.errors import LayoutError
-from shardwise.backend.shape import ShapeArray
+from shardwise.backend.array import Shape
 from shardwise.dtensor.layout import Layout, chunk_ranges
 from shardwise.dtensor.placement import Placement, Replicate, Shard
+from shardwise.dtensor.rule.block import here_of
 from shardwise.dtensor.rule.case import Case, Perform, Play, carried
 from shardwise.dtensor.rule.halo import Ranges, halo_strategy
-from shardwise.dtensor.strategy import finished
-from shardwise.tensor.function import Context, Gradients
+from shardwise.dtensor.rule.region import region
 from shardwise.tensor.ops import convolution, pooling
 from shardwise.tensor.signature import Part
+from shardwise.tensor.tensor import Tensor
 
 __all__ = ["convolution_rule", "pooling_rule"]
-
-
-def _refuse(a: Any, what: str) -> None:
-    """Refuse gradients of gradients, for which formulas run on wholes: pieces with halos are none."""
-    if isinstance(a, ShapeArray):
-        raise LayoutError(
-            f"gradients of gradients of {what} along sharded dims of places are not known; redistribute its "
-            "input to Shard(0) or Replicate() first"
-        )
-
-
-class ConvolutionPart(convolution.Convolution):
-    """The convolution of a piece that has all that its windows see; dims in `cut` need no padding."""
-
-    @staticmethod
-    def localize(
-        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
-    ) -> dict[str, Any]:
-        cut = params["cut"]
-        padding = [0 if d in cut else n for d, n in enumerate(params["padding"])]
-        return {**params, "size": outputs[0].shape[2:], "padding": tuple(padding)}
-
-    @staticmethod
-    def forward(
-        ctx: Context, x: Array, weight: Array, bias: Array | None, size: Shape, stride: Shape, padding: Shape,
-        dilation: Shape, groups: int, cut: Shape = (),
-    ) -> Array:  # fmt: skip
-        _refuse(x, "a convolution")
-        ctx.nothing = 0 in size
-        if ctx.nothing:
-            ctx.shapes = [x.shape, weight.shape]
-            return np.zeros_like(x, shape=(x.shape[0], weight.shape[0], *size))
-        whole = convolution.Convolution
-        return whole.forward(ctx, x, weight, bias, size, stride, padding, dilation, groups)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        if not ctx.nothing:
-            return convolution.Convolution.backward(ctx, g)
-        dx, dweight = [np.zeros_like(g, shape=shape) for shape in ctx.shapes]
-        return dx, dweight, np.zeros_like(g, shape=(g.shape[1],)) if ctx.need[2] else None
 
 
 def convolution_rule(case: Case) -> Play | None:
@@ -90,7 +48,6 @@ def convolution_rule(case: Case) -> Play | None:
             ]
         )
     source, kernel, shift = _beside(layout, weight, case.layouts[2], params["groups"])
-    bias = case.layouts[2]
     origin: list[int | None] = [0, None, *range(2, layout.ndim)]
     target = carried(source, result.shape, origin, {d: _lengths(pieces[d]) for d in cut}, result.dtype)
     channels = kernel.order[0]
@@ -103,11 +60,25 @@ def convolution_rule(case: Case) -> Play | None:
 
     def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         x = _with_halos(perform, args[0], source, halos)
-        given = (x.layout, weight, bias)
-        strategy = finished(ConvolutionPart, (x.layout, kernel, shift), given, (target,), False)
-        return perform(strategy, (x, *args[1:]), {**params, "cut": tuple([d - 2 for d in cut])})
+        inputs = [x, args[1].placed_as(kernel)]
+        if shift is not None:
+            inputs.append(args[2].placed_as(shift))
+        padding = [0 if d + 2 in cut else n for d, n in enumerate(params["padding"])]
+
+        def convolved(x: Any, weight: Any, bias: Any = None) -> Any:
+            size = target.local_shape(here_of(target))[2:]
+            if 0 in size:
+                return _nothing(x, (x.shape[0], weight.shape[0], *size), target.dtype)
+            given = {**params, "size": size, "padding": tuple(padding)}
+            return convolution.Convolution.apply(x, weight, bias, **given)
+
+        return region("Convolution", convolved, inputs, [target], "each", (2,))
 
     return play
+
+
+def _nothing(like: Any, shape: Shape, dtype: Any) -> Tensor:
+    return Tensor(np.zeros_like(like.data, shape=shape, dtype=dtype))
 
 
 def _beside(
@@ -149,80 +120,55 @@ def _with_halos(perform: Perform, x: Any, source: Layout, halos: dict[int, Range
 # ---- pooling
 
 
-class AveragePart(pooling.AveragePool):
-    """Means of the windows of a piece."""
+def _averaged(params: dict[str, Any], cut: Sequence[int], target: Layout) -> Callable[[Any], Any]:
+    """Return what gives the means of the windows of a piece."""
 
-    @staticmethod
-    def localize(
-        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
-    ) -> dict[str, Any]:
-        windows = _windows_here(params, outputs[0])[0]
-        counts = [
-            numbers[at : at + n]
-            for numbers, at, n in zip(
-                params["counts"], outputs[0].offset[2:], outputs[0].shape[2:], strict=True
-            )
-        ]
-        return {"windows": windows, "counts": tuple(counts)}
-
-    @staticmethod
-    def forward(ctx: Context, x: Array, windows: Any, counts: Any, starts: Any = None) -> Array:
-        _refuse(x, "a pooling")
-        ctx.shape = x.shape if not all(windows) else None
-        if ctx.shape is not None:
-            return np.zeros_like(x, shape=(*x.shape[:2], *map(len, windows)))
-        return pooling.AveragePool.forward(ctx, x, windows, counts)
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        if ctx.shape is not None:
-            return (np.zeros_like(g, shape=ctx.shape),)
-        return pooling.AveragePool.backward(ctx, g)
-
-
-class MaxPart(pooling.MaxPool):
-    """Maxima of the windows of a piece, with their places counted in the whole."""
-
-    @staticmethod
-    def localize(
-        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
-    ) -> dict[str, Any]:
-        windows, starts = _windows_here(params, outputs[0])
-        return {"windows": windows, "starts": starts, "whole": params["whole"]}
-
-    @staticmethod
-    def forward(
-        ctx: Context, x: Array, windows: Any, starts: Any = None, whole: Shape = ()
-    ) -> tuple[Array, Array]:
-        _refuse(x, "a pooling")
-        ctx.shape = x.shape
-        ctx.places = None
+    def averaged(x: Any) -> Any:
+        part = _part_of(target)
+        windows, _ = _windows_here(params["windows"], cut, part)
         if not all(windows):
-            nothing = (*x.shape[:2], *map(len, windows))
-            return np.zeros_like(x, shape=nothing), np.zeros_like(x, dtype=np.int64, shape=nothing)
-        out, places = pooling.MaxPool.forward(Context((False,)), x, windows)
-        ctx.places = places
-        along = np.unravel_index(places, x.shape[2:])
-        counted = np.zeros_like(places)
-        for at, start, n in zip(along, starts, whole, strict=True):
-            counted = counted * n + (at + start)
-        return out, counted
+            return _nothing(x, (*x.shape[:2], *map(len, windows)), target.dtype)
+        counts = tuple(
+            [
+                numbers[at : at + n]
+                for numbers, at, n in zip(params["counts"], part.offset[2:], part.shape[2:], strict=True)
+            ]
+        )
+        return pooling.AveragePool.apply(x, windows=windows, counts=counts)
 
-    @staticmethod
-    def backward(ctx: Context, g: Array, _: Array) -> Gradients:
-        if ctx.places is None:
-            return (np.zeros_like(g, shape=ctx.shape),)
-        return (pooling.MaxUnpool.apply(g, ctx.places, size=ctx.shape[2:]),)
+    return averaged
 
 
-def _windows_here(params: dict[str, Any], result: Part) -> tuple[Any, tuple[int, ...]]:
+def _largest(
+    params: dict[str, Any], cut: Sequence[int], target: Layout, whole: Shape
+) -> Callable[[Any], Any]:
+    """Return what gives the maxima of the windows of a piece, with their places counted in the whole."""
+
+    def largest(x: Any) -> Any:
+        windows, starts = _windows_here(params["windows"], cut, _part_of(target))
+        if not all(windows):
+            shape = (*x.shape[:2], *map(len, windows))
+            return _nothing(x, shape, target.dtype), _nothing(x, shape, np.int64)
+        found: Any = pooling.MaxPool.apply(x, windows=windows)
+        out, places = found
+        rest, counted, step = places.data, np.zeros_like(places.data), 1
+        for size, start, n in reversed([*zip(x.shape[2:], starts, whole, strict=True)]):
+            counted, rest, step = counted + (rest % size + start) * step, rest // size, step * n
+        return out, Tensor(counted)
+
+    return largest
+
+
+def _part_of(layout: Layout) -> Part:
+    return Part(*layout.box(here_of(layout)), layout.shape)
+
+
+def _windows_here(all_of_it: Any, cut: Sequence[int], result: Part) -> tuple[Any, tuple[int, ...]]:
     """Return the windows of a piece, counted from its first place with halo, and where that is."""
     windows, starts = [], []
-    for d, (ranges, at, n) in enumerate(
-        zip(params["windows"], result.offset[2:], result.shape[2:], strict=True)
-    ):
+    for d, (ranges, at, n) in enumerate(zip(all_of_it, result.offset[2:], result.shape[2:], strict=True)):
         mine = ranges[at : at + n]
-        start = min((each[0] for each in mine if len(each)), default=0) if d in params["starts"] else 0
+        start = min((each[0] for each in mine if len(each)), default=0) if d + 2 in cut else 0
         windows.append(tuple([range(r.start - start, r.stop - start, r.step) for r in mine]))
         starts.append(start)
     return tuple(windows), tuple(starts)
@@ -247,14 +193,13 @@ def pooling_rule(case: Case) -> Play | None:
     source = layout.reduced()
     sizes = {d: _lengths(pieces[d]) for d in cut}
     targets = tuple([carried(source, each.shape, range(layout.ndim), sizes, each.dtype) for each in results])
-    part = AveragePart if case.function is pooling.AveragePool else MaxPart
-    more = {"starts": tuple([d - 2 for d in cut])}
-    more |= {} if part is AveragePart else {"whole": layout.shape[2:]}
+    averages = case.function is pooling.AveragePool
 
     def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         x = _with_halos(perform, args[0], source, halos)
-        strategy = finished(part, (x.layout,), (x.layout,), targets, len(targets) > 1)
-        return perform(strategy, (x,), {**params, **more})
+        if averages:
+            return region("AveragePool", _averaged(params, cut, targets[0]), [x], targets, "all")
+        return region("MaxPool", _largest(params, cut, targets[0], layout.shape[2:]), [x], targets, "all")
 
     return play
 

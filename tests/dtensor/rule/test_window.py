@@ -14,7 +14,7 @@ import shardwise as sw
 from part_oracle import WORLDS, compare, compare_on, moved, numbers, sizes, tensor_in
 from shardwise.backend.errors import LayoutError
 from shardwise.collectives import run_threads
-from shardwise.dtensor import halo_exchange
+from shardwise.dtensor import halo_exchange, implicit_replication
 from shardwise.mesh import DeviceMesh
 from shardwise.nn import functional as F
 
@@ -146,15 +146,60 @@ def test_poolings_on_two_axes(data: st.DataObject) -> None:
     compare_on(op, [x], (2, 2), [placed])
 
 
-def test_gradients_of_gradients_along_places_are_refused() -> None:
-    def go(rank: int) -> str:
-        mesh = DeviceMesh("cpu", [0, 1])
-        x, w = tensor_in(numbers(1, 1, 6), mesh, ["S(2)"]), tensor_in(numbers(1, 1, 3), mesh, ["R"])
-        with pytest.raises(LayoutError) as caught:
-            sw.grad((F.conv1d(x, w) ** 2).sum(), [x], create_graph=True)
-        return str(caught.value)
+TWICE: dict[str, Callable[[Any, Any], Any]] = {
+    "conv1d": lambda x, w: F.conv1d(x, w, w[:, 0, 0], stride=2, padding=2),
+    "max_pool1d": lambda x, w: F.max_pool1d(x, 3, stride=2, padding=1),
+    "avg_pool1d": lambda x, w: F.avg_pool1d(x * w[0], 3, stride=1, padding=1),
+    "conv1d after conv1d": lambda x, w: F.conv1d(F.conv1d(x, w, padding=1).tanh(), w),
+}
 
-    assert set(run_threads(go, 2)) == {
-        "gradients of gradients of a convolution along sharded dims of places are not known; redistribute "
-        "its input to Shard(0) or Replicate() first"
-    }
+
+@pytest.mark.parametrize("op", TWICE.values(), ids=TWICE)
+@pytest.mark.parametrize("world", WORLDS)
+def test_gradients_of_gradients_along_places(op: Callable[[Any, Any], Any], world: int) -> None:
+    """Also where a rank has nothing of the images, or of the result."""
+
+    def third(x: Any, w: Any) -> list[Any]:
+        out = op(x, w)
+        found = [x, w]
+        for power in (2, 3):
+            out = (out**power).sum()
+            slopes = sw.grad(out, found, create_graph=True, allow_unused=True)
+            out = sum(((slope * slope).sum() for slope in slopes if slope is not None), x.sum() * 0.0)
+        return [each for each in sw.grad(out, found, allow_unused=True) if each is not None]
+
+    for n in (6, 2 * world + 1):
+        image, kernel = numbers(2, 1, n) * 0.3, numbers(1, 1, n if op is TWICE["avg_pool1d"] else 3) * 0.4
+        wanted = third(sw.tensor(image, requires_grad=True), sw.tensor(kernel, requires_grad=True))
+
+        def go(rank: int, image: Any = image, kernel: Any = kernel) -> list[Any]:
+            mesh = DeviceMesh("cpu", list(range(world)))
+            x, w = tensor_in(image, mesh, ["S(2)"]), tensor_in(kernel, mesh, ["R"])
+            return [each.full_tensor().numpy() for each in third(x, w)]
+
+        for got in run_threads(go, world):
+            for each, value in zip(got, wanted, strict=True):
+                scale = max(1.0, float(abs(value.numpy()).max()))
+                np.testing.assert_allclose(each, value.numpy(), rtol=1e-9, atol=1e-10 * scale)
+
+
+def test_the_tape_of_gradients_sends_halos_and_no_wholes() -> None:
+    image = numbers(1, 1, 4000)
+
+    def go(rank: int) -> tuple[int, str]:
+        mesh = DeviceMesh("cpu", [0, 1, 2, 3])
+        x = tensor_in(image, mesh, ["S(2)"])
+        with sw.explain() as e:
+            (slope,) = sw.grad((F.conv1d(x, sw.ones(1, 1, 3, dtype=sw.float64), padding=1) ** 3).sum(), [x],
+                               create_graph=True)  # fmt: skip
+            (slope * slope).sum().backward()
+        return sum(record.bytes for record in e.records), str(x.grad.layout)
+
+    with_numbers = run_threads(lambda rank: _replicating(go, rank), 4)
+    assert {laid for _, laid in with_numbers} == {"S(2)"}
+    assert max(sent for sent, _ in with_numbers) <= 20 * 64
+
+
+def _replicating(function: Callable[[int], Any], rank: int) -> Any:
+    with implicit_replication():
+        return function(rank)
