@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from shardwise.collectives import get_world
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Replicate, Shard
 from shardwise.tensor.function import Function
@@ -52,7 +53,8 @@ def report(
         ):
             continue
         received = _held(after) - _held(before)
-        if received < SMALLEST or any(before.mesh.get_coordinate() or ()):
+        silent = any(before.mesh.get_coordinate() or ()) and get_world().transport.name != "threads"
+        if received < SMALLEST or silent:  # threads share what was said, and what need not be found again
             continue
         key = (function, i, before, after)
         if key in _said:

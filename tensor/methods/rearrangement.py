@@ -53,7 +53,8 @@ class Rearrangement(Carrier):
 
     def _reshaped(self, shape: Shape) -> Self:
         data = self.data
-        if self.is_meta or data.flags.c_contiguous or view.keeps_memory(data.shape, data.strides, shape):
+        flags = getattr(data, "flags", None)  # an array without data lies nowhere
+        if flags is None or flags.c_contiguous or view.keeps_memory(data.shape, data.strides, shape):
             return view.Reshape.apply(self, shape=shape)
         return view.CopiedReshape.apply(self, shape=shape)
 
