@@ -7,7 +7,7 @@ waits for it. A `ShapeArray` moves nothing and gives the shape and the record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -19,9 +19,12 @@ from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.issue.buffer import is_plain, output, output_rows, plain_output
 from shardwise.collectives.issue.check import check_all_sizes, check_dim, check_own_size, check_parts
 from shardwise.collectives.issue.operation import Wrap, dry, given, nothing, submit
+from shardwise.collectives.issue.placed import LARGE_WHOLE, gather_placed, is_large, sum_placed
 from shardwise.collectives.issue.uneven import gather_by_sizes, reduce_scatter_by_sizes
 from shardwise.collectives.layout import concatenated, divided, split
+from shardwise.collectives.pending import Pending
 from shardwise.collectives.reduction import PLAIN, Reduction, check_reduction
+from shardwise.collectives.transport import Channel
 from shardwise.collectives.work import Work
 
 __all__ = ["issue_all_gather", "issue_all_reduce", "issue_barrier", "issue_reduce_scatter"]
@@ -74,7 +77,7 @@ def issue_all_gather(
 ) -> Work[T]:
     """Begin to concatenate every rank's `x`."""
     group = entered_group(group, "all_gather")
-    if dim == 0 and sizes is None and is_plain(x) and x.ndim:
+    if dim == 0 and sizes is None and is_plain(x) and x.ndim and x.nbytes * group.size < LARGE_WHOLE:
         n, shape = group.size, x.shape
         whole = plain_output(out, (n * shape[0], *shape[1:]), x)
         if whole is not None:
@@ -95,8 +98,16 @@ def issue_all_gather(
         return gather_by_sizes(x, group, dim, extents, out, wrap, background)
     if isinstance(x, ShapeArray):
         return dry("all_gather", None, group, x, concatenated(x.shape, group.size, dim), wrap)
-    rows, finish = output_rows(out, x, dim, "all_gather", group, wrap)
-    return submit("all_gather", None, group, x, lambda on: on.all_gather(x, rows), finish, background)
+
+    def ordinary() -> tuple[Callable[[Channel], Pending], Callable[[], T]]:
+        rows, finish = output_rows(out, x, dim, "all_gather", group, wrap)
+        return lambda on: on.all_gather(x, rows), finish
+
+    if is_large(x, x.nbytes * group.size, group, dim > 0):
+        extents = (x.shape[dim],) * group.size
+        return gather_placed(x, group, dim, extents, out is None, ordinary, wrap, background)
+    start, finish = ordinary()
+    return submit("all_gather", None, group, x, start, finish, background)
 
 
 def issue_reduce_scatter(
@@ -143,11 +154,17 @@ def issue_reduce_scatter(
     shape = divided(x.shape, group.size, dim)
     if isinstance(x, ShapeArray):
         return dry("reduce_scatter", op, group, x, shape, wrap)
-    rows = split(x, group.size, dim)
-    filled, finish = output(out, shape, rows, "reduce_scatter", group, wrap)
-    return submit(
-        "reduce_scatter", op, group, x, lambda on: on.reduce_scatter(rows, filled, op), finish, background
-    )
+
+    def ordinary() -> tuple[Callable[[Channel], Pending], Callable[[], T]]:
+        rows = split(x, group.size, dim)
+        filled, finish = output(out, shape, rows, "reduce_scatter", group, wrap)
+        return lambda on: on.reduce_scatter(rows, filled, op), finish
+
+    if dim > 0 and op == "sum" and group.size == 2 and is_large(x, x.nbytes // 2, group, True):
+        extents = (shape[dim],) * 2
+        return sum_placed(x, group, dim, extents, out is None, ordinary, wrap, background)
+    start, finish = ordinary()
+    return submit("reduce_scatter", op, group, x, start, finish, background)
 
 
 def issue_barrier(group: ProcessGroup | None, background: bool = False) -> Work[None]:

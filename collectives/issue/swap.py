@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,8 +15,11 @@ from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.issue.buffer import is_plain, output_rows, plain_output
 from shardwise.collectives.issue.check import check_dim, check_parts, check_share, check_sizes, check_swap
 from shardwise.collectives.issue.operation import Wrap, dry, given, submit
+from shardwise.collectives.issue.placed import LARGE_WHOLE, is_large, swap_placed
 from shardwise.collectives.issue.uneven import swap
 from shardwise.collectives.layout import concatenated, divided, resized, split
+from shardwise.collectives.pending import Pending
+from shardwise.collectives.transport import Channel
 from shardwise.collectives.work import Work
 
 __all__ = ["issue_all_to_all", "issue_all_to_all_single"]
@@ -38,7 +41,7 @@ def issue_all_to_all(
     """Begin to give each rank its part of `x`, and to concatenate what comes back."""
     group = entered_group(group, "all_to_all")
     whole_parts = split_dim == 0 and concat_dim in (None, 0) and split_sizes is None and concat_sizes is None
-    if whole_parts and is_plain(x) and x.ndim and x.shape[0] % group.size == 0:
+    if whole_parts and is_plain(x) and x.nbytes < LARGE_WHOLE and x.ndim and x.shape[0] % group.size == 0:
         whole = plain_output(out, x.shape, x)
         if whole is not None:
             shape = (group.size, x.shape[0] // group.size, *x.shape[1:])
@@ -68,11 +71,21 @@ def issue_all_to_all(
     part = divided(x.shape, group.size, split_dim)
     if isinstance(x, ShapeArray):
         return dry("all_to_all", None, group, x, concatenated(part, group.size, concat_dim), wrap)
-    sent = split(x, group.size, split_dim)
-    if out is not None and np.may_share_memory(sent, out):
-        sent = sent.copy()
-    rows, finish = output_rows(out, sent[0, ...], concat_dim, "all_to_all", group, wrap)
-    return submit("all_to_all", None, group, x, lambda on: on.all_to_all(sent, rows), finish, background)
+
+    def ordinary() -> tuple[Callable[[Channel], Pending], Callable[[], T]]:
+        sent = split(x, group.size, split_dim)
+        if out is not None and np.may_share_memory(sent, out):
+            sent = sent.copy()
+        rows, finish = output_rows(out, sent[0, ...], concat_dim, "all_to_all", group, wrap)
+        return lambda on: on.all_to_all(sent, rows), finish
+
+    if is_large(x, x.nbytes, group, split_dim > 0 or concat_dim > 0):
+        goes, comes = (part[split_dim],) * group.size, (part[concat_dim],) * group.size
+        return swap_placed(
+            x, group, split_dim, concat_dim, goes, comes, out is None, ordinary, wrap, background
+        )
+    start, finish = ordinary()
+    return submit("all_to_all", None, group, x, start, finish, background)
 
 
 def issue_all_to_all_single(

@@ -6,7 +6,8 @@ The others hand over to these functions what their own cannot do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -23,8 +24,17 @@ from shardwise.collectives.composed import (
 from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.issue.buffer import output_flat
 from shardwise.collectives.issue.operation import Wrap, dry, nothing, submit
+from shardwise.collectives.issue.placed import (
+    gather_placed,
+    is_large,
+    largest_swapped,
+    sum_placed,
+    swap_placed,
+)
 from shardwise.collectives.layout import elements, pack, resized, stretches
+from shardwise.collectives.pending import Pending
 from shardwise.collectives.reduction import Reduction
+from shardwise.collectives.transport import Channel
 from shardwise.collectives.work import Work
 
 __all__ = [
@@ -53,18 +63,15 @@ def gather_by_sizes(
     if isinstance(x, ShapeArray):
         return dry(op, None, group, x, shape, wrap)
     counts = [size * elements(x.shape, dim) for size in extents]
-    flat, finish = output_flat(out, shape, extents, dim, x, stretches(counts)[rank], op, group, wrap)
-    source = x.reshape(-1)
-    return submit(
-        op,
-        None,
-        group,
-        x,
-        lambda on: all_gather_uneven(on, source, flat, counts),
-        finish,
-        background,
-        (extents,),
-    )
+
+    def ordinary() -> tuple[Callable[[Channel], Pending], Callable[[], T]]:
+        flat, finish = output_flat(out, shape, extents, dim, x, stretches(counts)[rank], op, group, wrap)
+        return lambda on: all_gather_uneven(on, x.reshape(-1), flat, counts), finish
+
+    if is_large(x, math.prod(shape) * x.dtype.itemsize, group, dim > 0):
+        return gather_placed(x, group, dim, extents, out is None, ordinary, wrap, background, (extents,))
+    start, finish = ordinary()
+    return submit(op, None, group, x, start, finish, background, (extents,))
 
 
 def reduce_scatter_by_sizes(
@@ -83,19 +90,18 @@ def reduce_scatter_by_sizes(
     if isinstance(x, ShapeArray):
         return dry(name, op, group, x, shape, wrap)
     counts = [size * elements(x.shape, dim) for size in extents]
-    source = pack(x, extents, dim)
-    own = source[slice(*stretches(counts)[rank])]
-    flat, finish = output_flat(out, shape, (), 0, own, (0, own.size), name, group, wrap)
-    return submit(
-        name,
-        op,
-        group,
-        x,
-        lambda on: reduce_scatter_uneven(on, source, flat, counts, op),
-        finish,
-        background,
-        (extents,),
-    )
+
+    def ordinary() -> tuple[Callable[[Channel], Pending], Callable[[], T]]:
+        source = pack(x, extents, dim)
+        own = source[slice(*stretches(counts)[rank])]
+        flat, finish = output_flat(out, shape, (), 0, own, (0, own.size), name, group, wrap)
+        return lambda on: reduce_scatter_uneven(on, source, flat, counts, op), finish
+
+    largest = elements(x.shape, dim) * max(extents) * x.dtype.itemsize
+    if op == "sum" and group.size == 2 and is_large(x, largest, group, dim > 0):
+        return sum_placed(x, group, dim, extents, out is None, ordinary, wrap, background, (extents,))
+    start, finish = ordinary()
+    return submit(name, op, group, x, start, finish, background, (extents,))
 
 
 def gather_to_one_by_sizes(
@@ -201,16 +207,18 @@ def swap(
         return dry(op, None, group, x, shape, wrap)
     going = [size * elements(x.shape, split_dim) for size in sent]
     coming = [size * elements(part, concat_dim) for size in received]
-    source = pack(x, sent, split_dim)
-    flat, finish = output_flat(out, shape, received, concat_dim, source, None, op, group, wrap)
-    return submit(
-        op,
-        None,
-        group,
-        x,
-        lambda on: all_to_all_uneven(on, source, flat, going, coming),
-        finish,
-        background,
-        # Along one dim, what one rank sends another one receives; along two, all say the same.
-        (sent, received) if op == "all_to_all_single" else ((*sent, *received),),
-    )
+
+    def ordinary() -> tuple[Callable[[Channel], Pending], Callable[[], T]]:
+        source = pack(x, sent, split_dim)
+        flat, finish = output_flat(out, shape, received, concat_dim, source, None, op, group, wrap)
+        return lambda on: all_to_all_uneven(on, source, flat, going, coming), finish
+
+    # Along one dim, what one rank sends another one receives; along two, all say the same.
+    splits = (sent, received) if op == "all_to_all_single" else ((*sent, *received),)
+    largest = largest_swapped(x, split_dim, concat_dim, sent, received)
+    if split_dim != concat_dim and is_large(x, largest, group, True):
+        return swap_placed(
+            x, group, split_dim, concat_dim, sent, received, out is None, ordinary, wrap, background, splits
+        )
+    start, finish = ordinary()
+    return submit(op, None, group, x, start, finish, background, splits)

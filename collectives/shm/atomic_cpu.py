@@ -31,6 +31,7 @@ __all__ = [
     "read_process",
     "relax",
     "store64",
+    "stream",
     "yield_core",
 ]
 
@@ -48,6 +49,8 @@ AVAILABLE = platform.system() == "Linux" and _MACHINE in _FUTEX
 
 _NR_FUTEX, _NR_READV = _FUTEX.get(_MACHINE, 0), _READV.get(_MACHINE, 0)
 _FUTEX_WAIT, _FUTEX_WAKE, _EVERYONE = 0, 1, 0x7FFFFFFF
+
+_LINE = 64  # bytes of a line of the caches
 
 _sched_yield = numba.types.ExternalFunction("sched_yield", numba.types.int32())
 _memcpy = numba.types.ExternalFunction("memcpy", _int64(_int64, _int64, _int64))
@@ -169,6 +172,53 @@ def yield_core() -> None:
 def copy(target: int, source: int, nbytes: int) -> None:
     """Copy bytes between two addresses that do not overlap."""
     _memcpy(target, source, nbytes)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _stream_line(context: Any, target: Any, source: Any) -> _Built:
+    """Copy 64 bytes to where they are aligned, past the caches."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(_INT64, 4)
+        past = builder.module.add_metadata([_INT32(1)])
+        for half in range(2):
+            there, here = (builder.add(each, _INT64(32 * half)) for each in arguments)
+            value = builder.load(builder.inttoptr(here, vector.as_pointer()))
+            value.align = 1
+            stored = builder.store(value, builder.inttoptr(there, vector.as_pointer()))
+            stored.align = 32
+            stored.set_metadata("nontemporal", past)
+        return context.get_dummy_value()
+
+    return _void(_int64, _int64), build
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _end_streams(context: Any) -> _Built:
+    """Order what was stored past the caches before what is stored from now on; Arm does so anyway."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if _MACHINE == "x86_64":
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(builder.module.declare_intrinsic("llvm.x86.sse.sfence", (), kind), [])
+        return context.get_dummy_value()
+
+    return _void(), build
+
+
+@device(exact=True)
+def stream(target: int, source: int, nbytes: int) -> None:
+    """Copy many bytes that nobody reads soon, past the caches: the lines of the target are not read first."""
+    head = -target & (_LINE - 1)
+    if nbytes < head + 4 * _LINE:
+        _memcpy(target, source, nbytes)
+        return
+    _memcpy(target, source, head)
+    end = head + (nbytes - head) // _LINE * _LINE
+    for at in range(head, end, _LINE):
+        _stream_line(target + at, source + at)
+    _end_streams()
+    _memcpy(target + end, source + end, nbytes - end)
 
 
 @device(exact=True)

@@ -7,6 +7,7 @@ there is no loop for the dtype, is issued after the meeting.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,10 +18,13 @@ from shardwise.backend.array import Array
 from shardwise.backend.errors import CollectiveError, CollectiveMismatchError
 from shardwise.collectives.layout import Stretch
 from shardwise.collectives.pending import Finished, Pending
+from shardwise.collectives.placing import Lay, Placing
 from shardwise.collectives.reduction import REDUCTIONS, Reduction
 from shardwise.collectives.shm import place
+from shardwise.collectives.shm.arena import Reach, arenas
 from shardwise.collectives.shm.operation import Call, Operation
 from shardwise.collectives.shm.patience import Patience
+from shardwise.collectives.shm.placement import Placement
 from shardwise.collectives.shm.region import Regions
 from shardwise.collectives.shm.ring import Ring
 from shardwise.collectives.shm.rule import RULES, Rule, choose_path
@@ -66,6 +70,8 @@ class ShmChannel:
         Makes symmetric memory.
     one_copy : bool
         Whether all members may read each other's memory.
+    lay : callable, optional
+        Lays parts into the results of others, if all members may open each other's files of memory.
     rules : mapping of str to Rule, optional
         How each collective goes; the same for all members.
     """
@@ -80,6 +86,7 @@ class ShmChannel:
         ranks: tuple[int, ...],
         regions: Regions,
         one_copy: bool = False,
+        lay: Lay | None = None,
         rules: Mapping[str, Rule] = RULES,
     ) -> None:
         self.ring = ring
@@ -90,6 +97,8 @@ class ShmChannel:
         self._patience = patience
         self._ranks = ranks
         self._one_copy = one_copy
+        self._lay = lay
+        self._reach = Reach()
         self.follow(rules)
         self._state = ring.state
 
@@ -173,6 +182,40 @@ class ShmChannel:
             lambda: self.by_mpi.exchange(x, out, sent, received),
         )  # fmt: skip
 
+    def place(self, placing: Placing) -> Pending:
+        kind, dtype, shape = place.KINDS.index(placing.kind), placing.dtype, placing.shapes[self.ring.rank]
+        lay, rule = self._lay, self._rules[kind]
+        if lay is None or placing.nbytes < (rule.laid if placing.packs else rule.laid_whole):
+            return placing.ordinary(self)
+        block = arenas().block(math.prod(shape) * dtype.itemsize) if placing.wants else None
+        where = np.array((-1, 0, 0, 0) if block is None else block.place, np.int64)
+        call = kind | _CODES.get(dtype, _OTHER) << 16 | place.PLACED << 24
+        return Placement(
+            placing,
+            block,
+            self._operation(call, place.PLACED, 0, 1, placing.nbytes, where, where.nbytes, None, 0),
+            lambda: self.ring.sent_along(len(where)),
+            self._reached,
+            lay,
+            lambda: placing.ordinary(self),
+            self.barrier,
+        )
+
+    def _reached(self, member: int, where: Sequence[int], nbytes: int) -> Array:
+        if where[-1] != nbytes:
+            raise CollectiveMismatchError(
+                f"ranks disagree on what they run together: by the sizes that rank "
+                f"{self._ranks[self.ring.rank]} gave, rank {self._ranks[member]} gets {nbytes} bytes; by its "
+                f"own it gets {where[-1]}."
+            )
+        try:
+            return self._reach.bytes(self.ring.pid(member), where)
+        except OSError as error:
+            raise CollectiveError(
+                f"rank {self._ranks[self.ring.rank]} could not map the memory of rank {self._ranks[member]}, "
+                f"which it could when the group was made ({error}); set SHARDWISE_SHM=0 to use MPI alone."
+            ) from error
+
     def close(self) -> None:
         self.ring.close()
         self.by_mpi.close()
@@ -209,6 +252,21 @@ class ShmChannel:
             movable = kind != place.EXCHANGE and (fold or not op)
             path = choose_path(self._rules[kind], sent, self._one_copy) if movable else place.BY_MPI
         call |= path << 24 | root << 32
+        return self._operation(call, path, fold, width, nbytes, x, x_bytes, out, out_bytes, elsewhere)
+
+    def _operation(
+        self,
+        call: int,
+        path: int,
+        fold: int,
+        width: int,
+        nbytes: int,
+        x: Array | None,
+        x_bytes: int,
+        out: Array | None,
+        out_bytes: int,
+        elsewhere: Callable[[], Pending] | None = None,
+    ) -> Pending:
         patience = self._patience
         status = self._run(
             self._state,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from shardwise.backend.array import Array
 from shardwise.backend.kernels.jit import device
 from shardwise.collectives.shm import place as at
-from shardwise.collectives.shm.atomic_cpu import call_fold, copy, read_process
+from shardwise.collectives.shm.atomic_cpu import call_fold, copy, read_process, stream
 from shardwise.collectives.shm.fold_cpu import BLOCK
 from shardwise.collectives.shm.ring_cpu import all_arrived, in_region, post, said, source_place
 
@@ -188,7 +188,7 @@ def _move(s: Array) -> int:
             target = s[at.OUT] if peer == rank else in_region(s, peer, at.H_OUT_REGION)
             target += rank * nbytes + begin
             if source != target:
-                copy(target, source, length)
+                _deliver(target, source, length, nbytes)
             continue
         target = s[at.OUT] + begin
         if kind in (at.ALL_GATHER, at.ALL_TO_ALL, at.GATHER):
@@ -196,9 +196,9 @@ def _move(s: Array) -> int:
         skipped = (rank * nbytes if kind == at.ALL_TO_ALL or kind == at.SCATTER else 0) + begin
         if peer == rank:
             if s[at.X] + skipped != target:
-                copy(target, s[at.X] + skipped, length)
+                _deliver(target, s[at.X] + skipped, length, nbytes)
         elif s[at.PATH] == at.DIRECT:
-            copy(target, in_region(s, peer, at.H_X_REGION) + skipped, length)
+            _deliver(target, in_region(s, peer, at.H_X_REGION) + skipped, length, nbytes)
         else:
             pid = s[at.FIXED + 3 * size + peer]
             if not read_process(
@@ -206,3 +206,12 @@ def _move(s: Array) -> int:
             ):
                 return FAILED
     return at.MORE
+
+
+@device(exact=True)
+def _deliver(target: int, source: int, length: int, nbytes: int) -> None:
+    """Copy a part of `nbytes`; past the caches where the whole would not stay in them."""
+    if nbytes >= at.STREAM:
+        stream(target, source, length)
+    else:
+        copy(target, source, length)

@@ -96,8 +96,9 @@ def _advance(s: Array, meet_spin: int, meet_yields: int, spin: int, yields: int)
             s[at.PHASE] = at.IDLE
             return -1 - other
         path = s[at.PATH]
-        if path == at.AT_ONCE:
-            finish_at_once(s)
+        if path == at.AT_ONCE or path == at.PLACED:
+            if path == at.AT_ONCE:
+                finish_at_once(s)
             s[at.PHASE] = at.IDLE
             return at.ENDED
         mode = choose_direct(s)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from shardwise.backend.kernels.unavailable import FusedUnavailableError
-from shardwise.collectives.shm import place
+from shardwise.collectives.shm import memory, place
 from shardwise.collectives.shm.channel import ShmChannel
 from shardwise.collectives.shm.handover import Handover
 from shardwise.collectives.shm.patience import Patience
@@ -58,8 +59,9 @@ def join_ring(
     try:
         from shardwise.collectives.shm.engine_cpu import load_engine
         from shardwise.collectives.shm.fold_cpu import fold_of
+        from shardwise.collectives.shm.lay_cpu import load_lay
 
-        engine = load_engine()
+        engine, lay = load_engine(), load_lay()
     except (ImportError, FusedUnavailableError) as error:
         reason = f"rank {rank}: {type(error).__name__}: {error}"
     shared = handover.share(f"ring {name}", ranks, place.SEGMENT, reason)
@@ -72,31 +74,60 @@ def join_ring(
             )
         return by_mpi
     ring = Ring(ranks.index(rank), shared.parts, shared.pids)
-    one_copy = _can_read_others(f"ring {name}", ranks, rank, handover, ring, engine.peek)
+    reads, opens = _can_reach_others(f"ring {name}", ranks, rank, handover, ring, engine.peek)
     if rank == ranks[0]:
-        how = "and each other's" if one_copy else "and not each other's"
+        how = "and each other's" if reads else "and not each other's"
         _logger.info("ranks %s talk through shared memory, %s private memory", list(ranks), how)
     patience = Patience(engine.rest, crowded, ask)
     regions = Regions(ring, engine, patience, partial(handover.share, ranks=ranks), name)
-    return ShmChannel(ring, engine.run, fold_of, by_mpi, patience, ranks, regions, one_copy)
+    return ShmChannel(
+        ring, engine.run, fold_of, by_mpi, patience, ranks, regions, reads, lay if opens else None
+    )
 
 
-def _can_read_others(
+def _can_reach_others(
     name: str,
     ranks: tuple[int, ...],
     rank: int,
     handover: Handover,
     ring: Ring,
     peek: Callable[..., int],
-) -> bool:
-    """Try whether all members may read each other's memory, which containers and systems may forbid."""
+) -> tuple[bool, bool]:
+    """Try what systems may forbid: to read each other's memory, and to open each other's files."""
     token = np.array([secrets.randbits(62)], np.int64)
-    mine = {"pid": os.getpid(), "token": int(token[0]), "address": token.ctypes.data}
-    there = handover.tell(f"{name} token", ranks, mine)
-    found = all(
-        peek(ring.state, int(str(told["pid"])), int(str(told["address"]))) == told["token"]
-        for other, told in there.items()
-        if other != rank
+    try:
+        probe = memory.create(token.nbytes)
+    except OSError:
+        probe = -1
+    if probe >= 0:
+        os.pwrite(probe, token.tobytes(), 0)
+    mine = {"pid": os.getpid(), "token": int(token[0]), "address": token.ctypes.data, "file": probe}
+    told = handover.tell(f"{name} token", ranks, mine)
+    there = [each for other, each in told.items() if other != rank]
+    reads = all(
+        peek(ring.state, int(str(each["pid"])), int(str(each["address"]))) == each["token"] for each in there
     )
-    agreed = handover.tell(f"{name} read", ranks, {"found": int(found)})
-    return all(told["found"] == 1 for told in agreed.values())
+    opens = all(
+        _first_number(int(str(each["pid"])), int(str(each["file"]))) == each["token"] for each in there
+    )
+    agreed = handover.tell(f"{name} read", ranks, {"reads": int(reads), "opens": int(opens)})
+    if probe >= 0:
+        os.close(probe)
+    return (
+        all(each["reads"] == 1 for each in agreed.values()),
+        all(each["opens"] == 1 for each in agreed.values()),
+    )
+
+
+def _first_number(pid: int, descriptor: int) -> int:
+    """Read the number that a file of another process begins with, or give -1."""
+    if descriptor < 0:
+        return -1
+    try:
+        opened = memory.open_of(pid, descriptor)
+    except OSError:
+        return -1
+    try:
+        return int.from_bytes(os.pread(opened, 8, 0), sys.byteorder)
+    finally:
+        os.close(opened)

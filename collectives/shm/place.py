@@ -18,6 +18,8 @@ CHUNKS = EAGER + 2 * EAGER_ROOM  # two rooms, used by turns, for the chunks of l
 CHUNK_ROOM = 1 << 18
 SEGMENT = CHUNKS + 2 * CHUNK_ROOM
 
+STREAM = 1 << 22  # bytes from which a result is written past the caches
+
 PIECE = 1 << 16  # of a rank's array, copied to be reduced
 
 # In a header, in numbers of eight bytes.
@@ -93,7 +95,8 @@ KINDS = (
 ) = range(10)
 
 # How an operation goes, once all have come.
-AT_ONCE, STAGED, ONE_COPY, BY_MPI, DIRECT = range(5)
+# `PLACED` ends there: each rank has said along with its header where its result lies.
+AT_ONCE, STAGED, ONE_COPY, BY_MPI, DIRECT, PLACED = range(6)
 
 # Phases, and what a call of the ring says.
 IDLE, MEETING, RUNNING = range(3)

@@ -100,6 +100,16 @@ class Ring:
         said: list[int] = words.tolist()
         return said
 
+    def sent_along(self, words: int) -> list[list[int]]:
+        """Read the numbers that each rank has sent along with the header of this operation."""
+        begin = place.EAGER + (int(self.state[place.TURN]) & 1) * place.EAGER_ROOM
+        end = begin + 8 * words
+        return [each.bytes()[begin:end].view(np.int64).tolist() for each in self._segments]
+
+    def pid(self, member: int) -> int:
+        """Give the process of a rank."""
+        return int(self.state[place.FIXED + 3 * self.size + member])
+
     def close(self) -> None:
         """Unmap the segments. Regions stay as long as arrays over them do."""
         self._segments = ()

@@ -128,7 +128,7 @@ def write_header(s: Array) -> None:
     mine = numbers(header(s, s[at.RANK]), 8)
     mine[at.H_CALL] = s[at.CALL]
     mine[at.H_NBYTES] = s[at.NBYTES]
-    if s[at.PATH] == at.AT_ONCE:
+    if s[at.PATH] == at.AT_ONCE or s[at.PATH] == at.PLACED:
         if s[at.X_BYTES] > 0:
             copy(eager_room(s, s[at.RANK]), s[at.X], s[at.X_BYTES])
         return

@@ -52,5 +52,5 @@ def task_of(step: Step, rank: int) -> Task:
     if step.op == "scale":
         return Scale(step)
     if step.op == "all_gather":
-        return GatherInto(step, here) if GatherInto.suits(step) else Gather(step, here)
+        return GatherInto(step, here) if step.dim is None else Gather(step, here)
     return Swap(step, here) if step.op == "all_to_all" else Reduce(step, here)

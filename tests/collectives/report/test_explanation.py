@@ -248,7 +248,7 @@ def test_one_file_for_all_processes() -> None:
         sw.barrier()  # before rank 0's folder goes
 
 
-def test_the_table_has_short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_has_short_paths(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place = Path(__file__)
     with sw.explain() as moved:
         c.all_reduce(X)
@@ -257,5 +257,5 @@ def test_the_table_has_short_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     assert moved.table().splitlines()[1].split()[-1] == f"{place.name}:{line.rsplit(':', 1)[1]}"
     monkeypatch.chdir("/")
     assert moved.table().splitlines()[1].endswith(line.removeprefix("/"))
-    monkeypatch.chdir(tempfile.gettempdir())
+    monkeypatch.chdir(tmp_path)
     assert moved.table().splitlines()[1].endswith(line)

@@ -21,6 +21,7 @@ WAYS: Mapping[str, Rule] = {
     "at once": Rule(1 << 15, 0),
     "staged": Rule(-1, 1 << 40),
     "by one copy": Rule(-1, -1, 1 << 40),
+    "laid": Rule(-1, 1 << 40, laid=0, laid_whole=0),
     "by MPI": Rule(-1, -1),
 }
 
