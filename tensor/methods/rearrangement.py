@@ -53,11 +53,7 @@ class Rearrangement(Carrier):
 
     def _reshaped(self, shape: Shape) -> Self:
         data = self.data
-<<<<<<< HEAD
         flags = getattr(data, "flags", None)  # an array without data lies nowhere
-=======
-        flags = getattr(data, "flags", None)  # an array without data has none
->>>>>>> 1f77fc5 (Lay large parts straight into the results of all ranks of a host)
         if flags is None or flags.c_contiguous or view.keeps_memory(data.shape, data.strides, shape):
             return view.Reshape.apply(self, shape=shape)
         return view.CopiedReshape.apply(self, shape=shape)
