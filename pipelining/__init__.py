@@ -2,16 +2,21 @@
 
 from shardwise.pipelining.action import Action, parse_action
 from shardwise.pipelining.automatic import Candidate, Choice, best_schedule
+from shardwise.pipelining.balance import MemoryLimits
 from shardwise.pipelining.checker.check import check, require_valid
 from shardwise.pipelining.checker.finding import Finding
+from shardwise.pipelining.comparison import Comparison
 from shardwise.pipelining.cost import Costs
 from shardwise.pipelining.drawing import draw, draw_png, draw_svg
 from shardwise.pipelining.explanation import Explanation, Gap, Help, explain
+from shardwise.pipelining.information import PipeInfo, SkipValue, StageInfo
 from shardwise.pipelining.link import LINK_MODELS, LinkModel, Wait, run_on_links
 from shardwise.pipelining.lowering import lower
+from shardwise.pipelining.marker import SplitPoint, annotate_split_points, pipe_split
 from shardwise.pipelining.memory import MemoryUse
 from shardwise.pipelining.microbatch import Chunk, Fold, Replicate
 from shardwise.pipelining.partition import partition
+from shardwise.pipelining.pipe import Pipe
 from shardwise.pipelining.pipeline import Pipeline
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.scheduled import Schedule
@@ -34,6 +39,7 @@ from shardwise.pipelining.schedules import (
 from shardwise.pipelining.simulation import Simulation, simulate
 from shardwise.pipelining.skip import fetch, stash
 from shardwise.pipelining.span import Span, Transfer
+from shardwise.pipelining.splitting import pipeline
 from shardwise.pipelining.stage import PipelineStage
 from shardwise.pipelining.tied import Tied
 from shardwise.pipelining.timeline import write_trace
@@ -44,6 +50,7 @@ __all__ = [
     "Candidate",
     "Choice",
     "Chunk",
+    "Comparison",
     "Costs",
     "Explanation",
     "Finding",
@@ -51,7 +58,10 @@ __all__ = [
     "Gap",
     "Help",
     "LinkModel",
+    "MemoryLimits",
     "MemoryUse",
+    "Pipe",
+    "PipeInfo",
     "Pipeline",
     "PipelineStage",
     "Program",
@@ -71,10 +81,14 @@ __all__ = [
     "ScheduleZBH2",
     "ScheduleZBVZeroBubble",
     "Simulation",
+    "SkipValue",
     "Span",
+    "SplitPoint",
+    "StageInfo",
     "Tied",
     "Transfer",
     "Wait",
+    "annotate_split_points",
     "best_schedule",
     "check",
     "draw",
@@ -86,6 +100,8 @@ __all__ = [
     "lower",
     "parse_action",
     "partition",
+    "pipe_split",
+    "pipeline",
     "require_valid",
     "run_on_links",
     "simulate",

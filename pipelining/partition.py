@@ -18,6 +18,8 @@ def partition(
     speeds: Sequence[float] | None = None,
     memory: Sequence[float] | None = None,
     limits: Sequence[float] | None = None,
+    activations: Sequence[float] | None = None,
+    in_flight: Sequence[float] | None = None,
 ) -> tuple[int, ...]:
     """Return where to cut: the first unit of each stage.
 
@@ -32,6 +34,8 @@ def partition(
         Per stage, by which costs are divided.
     memory, limits : sequence of float, optional
         Per unit what it takes, and per stage what there is.
+    activations, in_flight : sequence of float, optional
+        Per unit what it takes besides for each microbatch, and per stage how many of them it holds at once.
 
     Returns
     -------
@@ -57,19 +61,27 @@ def partition(
         raise ScheduleError(f"cannot cut {count} units into {stages} stages; wanted from 1 to {count}")
     if (memory is None) != (limits is None):
         raise ScheduleError("partition: memory= and limits= belong together")
+    if (activations is None) != (in_flight is None) or (activations is not None and limits is None):
+        raise ScheduleError("partition: activations= and in_flight= belong together, and to limits=")
     for name, given, wanted in (
         ("crossing", crossing, count - 1), ("speeds", speeds, stages),
         ("memory", memory, count), ("limits", limits, stages),
+        ("activations", activations, count), ("in_flight", in_flight, stages),
     ):  # fmt: skip
         if given is not None and len(given) != wanted:
             raise ScheduleError(f"partition: {name} has {len(given)} numbers, wanted {wanted}")
     work = _sums(costs)
     room = _sums(memory or [0.0] * count)
+    live = _sums(activations or [0.0] * count)
 
     def cost(stage: int, first: int, last: int) -> float:
         """Return what a stage of the units from `first` up to `last` costs."""
-        if limits is not None and room[last] - room[first] > limits[stage]:
-            return math.inf
+        if limits is not None:
+            held = room[last] - room[first]
+            if in_flight is not None:
+                held += in_flight[stage] * (live[last] - live[first])
+            if held > limits[stage]:
+                return math.inf
         spent = (work[last] - work[first]) / (speeds[stage] if speeds is not None else 1.0)
         return spent + (crossing[last - 1] if crossing is not None and last < count else 0.0)
 
