@@ -1,1 +1,43 @@
-"""Floor 7: remote procedure calls, RRef, distributed autograd. Not built yet."""
+"""Floor 7: remote procedure calls, RRef, distributed autograd."""
+
+from __future__ import annotations
+
+from shardwise.rpc import functions as functions  # its own names stay below it, as PyTorch has them
+from shardwise.rpc.call import rpc_async, rpc_sync, wait_all_calls
+from shardwise.rpc.call import wait_all_calls as _wait_all
+from shardwise.rpc.future import Future, collect_all, wait_all
+from shardwise.rpc.serving.options import RpcBackendOptions
+from shardwise.rpc.start import (
+    debug_info,
+    get_rpc_timeout,
+    get_worker_info,
+    init_rpc,
+    is_available,
+    set_rpc_timeout,
+    shutdown,
+    stats,
+)
+from shardwise.rpc.start import set_rpc_timeout as _set_rpc_timeout
+from shardwise.rpc.worker_info import WorkerInfo
+
+__all__ = [
+    "Future",
+    "RpcBackendOptions",
+    "WorkerInfo",
+    "_set_rpc_timeout",
+    "_wait_all",
+    "collect_all",
+    "debug_info",
+    "functions",
+    "get_rpc_timeout",
+    "get_worker_info",
+    "init_rpc",
+    "is_available",
+    "rpc_async",
+    "rpc_sync",
+    "set_rpc_timeout",
+    "shutdown",
+    "stats",
+    "wait_all",
+    "wait_all_calls",
+]

@@ -47,6 +47,16 @@ def hosted_thread(host: ThreadHost) -> Iterator[None]:
         _thread.host = before
 
 
+class _Unread(Generic[T]):
+    """What has arrived and was not looked at."""
+
+    __slots__ = ("lock", "read")
+
+    def __init__(self, read: Callable[[], T]) -> None:
+        self.read = read
+        self.lock = threading.RLock()
+
+
 class Future(Generic[T]):
     """A result that is not there yet, or the error that came instead.
 
@@ -74,6 +84,7 @@ class Future(Generic[T]):
         "_error",
         "_lock",
         "_on_cancel",
+        "_read",
         "_run",
         "_value",
         "_waiters",
@@ -90,6 +101,7 @@ class Future(Generic[T]):
         self._error: BaseException | None = None
         self._run = run
         self._on_cancel = on_cancel
+        self._read: _Unread[T] | None = None
         self._callbacks: list[tuple[Callable[[Future[T]], object], bool]] = []
         self._waiters: list[threading.Lock] = []
 
@@ -101,7 +113,7 @@ class Future(Generic[T]):
 
     def cancelled(self) -> bool:
         """Say whether `cancel` ended it."""
-        return self._done and isinstance(self._error, CancelledError)
+        return self._done and self._read is None and isinstance(self._error, CancelledError)
 
     def value(self) -> T:
         """Return the result, or raise the error, of a future that is done.
@@ -138,6 +150,7 @@ class Future(Generic[T]):
         """Wait, and return the error, or None if there is a result."""
         if not self._done:
             self._block(timeout)
+        self._settle()
         return self._error
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -237,6 +250,42 @@ class Future(Generic[T]):
         """Complete it with an error unless it is done; say whether this did it."""
         return self._complete(None, error)
 
+    def arrive(self, read: Callable[[], T]) -> bool:
+        """Complete it with what `read` gives or raises, unless it is done; say whether this did it.
+
+        The first thread that asks calls `read`, so that an answer is unpickled by whoever waits for it, with
+        no other thread between. What is called back, in whatever thread otherwise, is called by `run` then.
+        """
+        with self._lock:
+            if self._done:
+                return False
+            self._read = _Unread(read)
+            self._done = True
+            waiters, self._waiters = self._waiters, []
+            callbacks, self._callbacks = self._callbacks, []
+        for waiter in waiters:
+            waiter.release()
+        for callback, _ in callbacks:
+            if self._run is None:
+                self._call(callback)
+            else:
+                self._hand_over(self._run, callback)
+        return True
+
+    def _settle(self) -> None:
+        """Read what has arrived, if nobody has."""
+        unread = self._read
+        if unread is None:
+            return
+        with unread.lock:
+            if self._read is None:
+                return
+            try:
+                self._value = unread.read()
+            except BaseException as error:
+                self._error = error
+            self._read = None
+
     def _complete(self, value: T | None, error: BaseException | None) -> bool:
         with self._lock:
             if self._done:
@@ -306,6 +355,8 @@ class Future(Generic[T]):
                 host.unblock()
 
     def _outcome(self) -> T:
+        if self._read is not None:
+            self._settle()
         if self._error is not None:
             # Each waiter would add its frames to the traceback of the one error object.
             raise self._error.with_traceback(None)
@@ -320,6 +371,8 @@ class Future(Generic[T]):
     def __repr__(self) -> str:
         if not self._done:
             return "Future(pending)"
+        if self._read is not None:
+            return "Future(arrived)"
         return f"Future({'cancelled' if self.cancelled() else repr(self._error or self._value)})"
 
 

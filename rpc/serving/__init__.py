@@ -1,0 +1,1 @@
+"""How one worker sends calls, serves those of others, starts and ends."""

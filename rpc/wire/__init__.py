@@ -1,0 +1,1 @@
+"""How messages of remote calls get from one process to another."""
