@@ -38,6 +38,7 @@ DISPATCHED = (
     *("add", "mul", "mul by a number", "relu", "sum", "matmul", "layer_norm"),
     *("add_", "t", "view", "to_local", "from_local"),
 )
+SCHEDULES = ("GPipe", "1F1B", "Interleaved1F1B", "InterleavedZeroBubble", "ZBVZeroBubble")
 TRANSITIONS = ("S(0) -> R", "S(1) -> R", "S(0) -> S(1)", "S(1) -> S(0)", "P -> R", "P -> S(0)", "P -> S(1)")
 
 
@@ -93,6 +94,10 @@ EXPECTED = {
         **{(f"DTensor: {name}, above the local op", "us"): False for name in DISPATCHED},
         ("DTensor: sum, forward and backward", "us"): False,
         ("DTensor: matmul and sum, forward and backward", "us"): False,
+    },
+    "pipeline": {
+        **{(f"pipeline {name}, 2 ranks", "ms"): True for name in SCHEDULES},
+        ("pipeline, 2 ranks: step over its simulation, the worst", "x"): True,
     },
     "redistribute": {(f"{change}, 1 KiB, 2 ranks", "us"): True for change in TRANSITIONS},
     "train_step": {
