@@ -164,7 +164,7 @@ class Execution:
         return box.left[name]
 
     def _random(self, stage: PipelineStage) -> AbstractContextManager[None]:
-        scope = random.scope() if self.draw is None else random.Scope(stage.submodule.module_paths, self.draw)
+        scope = random.scope() if self.draw is None else random.Scope(stage.module.module_paths, self.draw)
         return nullcontext() if scope is None else random.enter(scope)
 
     def _end(self, result: Any, leaves: list[Tensor], i: int) -> list[Tensor]:

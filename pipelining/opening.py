@@ -10,7 +10,7 @@ from shardwise.pipelining.program import Program
 from shardwise.pipelining.replica import DataParallel, Replicas
 from shardwise.pipelining.stage import PipelineStage
 
-__all__ = ["checked_ranks", "compare_stages", "made_equal"]
+__all__ = ["checked_ranks", "compare_stages", "made_equal", "part_of_batch"]
 
 
 def checked_ranks(program: Program, ranks: Sequence[int] | None) -> tuple[int, ...]:
@@ -77,6 +77,16 @@ def made_equal(
             members = tuple(sorted([ranks[place] for place in holders[index]]))
             found.append(Replicas(stages[index], get_group(members)))
     for index in sorted(stages) if data_parallel is not None else ():
-        if stages[index].sharded is None and data_parallel is not None:
+        wrapped = hasattr(stages[index].submodule, "no_sync")  # which reduces in its last backward of a step
+        if stages[index].sharded is None and not wrapped and data_parallel is not None:
             stages[index].sharded = DataParallel(stages[index], data_parallel)
     return found
+
+
+def part_of_batch(stages: Mapping[int, PipelineStage], data_parallel: ProcessGroup | None) -> int:
+    """Return which of the equal parts of the whole batch this rank's pipeline has: random masks follow it."""
+    for stage in stages.values():
+        group = getattr(stage.submodule, "process_group", None)
+        if data_parallel is None and isinstance(group, ProcessGroup):  # of a DistributedDataParallel
+            data_parallel = group
+    return 0 if data_parallel is None else data_parallel.rank or 0

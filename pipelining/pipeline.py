@@ -25,7 +25,7 @@ from shardwise.pipelining.lowering import lower
 from shardwise.pipelining.measured import measured
 from shardwise.pipelining.microbatch import merge
 from shardwise.pipelining.need import Skips
-from shardwise.pipelining.opening import checked_ranks, compare_stages, made_equal
+from shardwise.pipelining.opening import checked_ranks, compare_stages, made_equal, part_of_batch
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.recording import Recording
 from shardwise.pipelining.simulation import Simulation
@@ -61,7 +61,8 @@ class Pipeline:
         stage.
     data_parallel : ProcessGroup, optional
         Ranks that run the same stages on other parts of the batch, all as large: gradients are averaged over
-        them, those of a stage as soon as they are complete.
+        them, those of a stage as soon as they are complete. Stages in a `DistributedDataParallel` need none:
+        they average in their last backward of a step.
     max_active_stages : int, optional
         Tell `Sharded` of stages to gather so many at once, and to drop others.
     broadcast_losses : bool
@@ -232,8 +233,7 @@ class Pipeline:
         agreement, lowered, way = self._agreed[key]
         self._last = (lowered, agreement)
         weights = [1.0] * count if targets is None else weights_of(targets, self.loss_reduction)
-        part = 0 if self.data_parallel is None else self.data_parallel.rank or 0
-        windows = windows_of(agreement.rows, part)
+        windows = windows_of(agreement.rows, part_of_batch(self.stages, self.data_parallel))
         batch = Batch(chunks, named, targets, self.loss_fn, weights, windows)
         tied_done: set[int] = set()
         aside = [each.set_aside(self.stages) if train else None for each in self.tied]

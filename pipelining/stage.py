@@ -155,7 +155,7 @@ class PipelineStage:
         args, kwargs, incoming
             With tensors over arrays without data.
         """
-        drawn = random.Scope(self.submodule.module_paths, None)
+        drawn = random.Scope(self.module.module_paths, None)
         box = Box(incoming)
         unseen = random.replay(random.snapshot())
         with unseen, _without_data(self.submodule), random.enter(drawn), carrying(box):
