@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from shardwise.rpc import autograd as autograd
 from shardwise.rpc import functions as functions  # its own names stay below it, as PyTorch has them
 from shardwise.rpc.call import rpc_async, rpc_sync, wait_all_calls
 from shardwise.rpc.call import wait_all_calls as _wait_all
 from shardwise.rpc.future import Future, collect_all, wait_all
+from shardwise.rpc.remote import remote, stream
+from shardwise.rpc.rref import RRef
 from shardwise.rpc.serving.options import RpcBackendOptions
+from shardwise.rpc.simulation import Simulation
 from shardwise.rpc.start import (
     debug_info,
     get_rpc_timeout,
@@ -22,10 +26,13 @@ from shardwise.rpc.worker_info import WorkerInfo
 
 __all__ = [
     "Future",
+    "RRef",
     "RpcBackendOptions",
+    "Simulation",
     "WorkerInfo",
     "_set_rpc_timeout",
     "_wait_all",
+    "autograd",
     "collect_all",
     "debug_info",
     "functions",
@@ -33,11 +40,13 @@ __all__ = [
     "get_worker_info",
     "init_rpc",
     "is_available",
+    "remote",
     "rpc_async",
     "rpc_sync",
     "set_rpc_timeout",
     "shutdown",
     "stats",
+    "stream",
     "wait_all",
     "wait_all_calls",
 ]

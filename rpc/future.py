@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
+from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from shardwise.backend.errors import ArgumentError, FutureStateError, RpcError, RpcTimeoutError
 
-__all__ = ["Future", "ThreadHost", "collect_all", "hosted_thread", "wait_all"]
+__all__ = ["Future", "ThreadHost", "Waiter", "collect_all", "hosted_thread", "wait_all", "waiting_thread"]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -30,8 +30,13 @@ class ThreadHost(Protocol):
         """Note that it runs again; called once for each `block` that did not raise."""
 
 
+Waiter: TypeAlias = Callable[["Future[Any]", float | None], None]
+"""``waiter(future, timeout)`` returns once the future is done, or that many seconds have gone by."""
+
+
 class _Thread(threading.local):
     host: ThreadHost | None = None
+    waiter: Waiter | None = None
 
 
 _thread = _Thread()  # whose thread this is: a fact about the thread, that no copied context may carry away
@@ -55,6 +60,16 @@ class _Unread(Generic[T]):
     def __init__(self, read: Callable[[], T]) -> None:
         self.read = read
         self.lock = threading.RLock()
+
+
+@contextmanager
+def waiting_thread(waiter: Waiter) -> Iterator[None]:
+    """Let this thread wait by `waiter` in a block of code, as a simulation does in its own time."""
+    before, _thread.waiter = _thread.waiter, waiter
+    try:
+        yield
+    finally:
+        _thread.waiter = before
 
 
 class Future(Generic[T]):
@@ -331,6 +346,11 @@ class Future(Generic[T]):
 
     def _block(self, timeout: float | None) -> None:
         """Block until done; whoever owns the thread hears of it."""
+        if _thread.waiter is not None:
+            _thread.waiter(self, timeout)
+            if not self._done:
+                raise RpcTimeoutError(_overdue(timeout))
+            return
         host = _thread.host
         if host is not None:
             host.block()
@@ -347,9 +367,7 @@ class Future(Generic[T]):
                 with self._lock:
                     if waiter in self._waiters:
                         self._waiters.remove(waiter)
-                raise RpcTimeoutError(
-                    f"the future was not done within {timeout:g} s; wait longer, or give the call a time-out"
-                )
+                raise RpcTimeoutError(_overdue(timeout))
         finally:
             if host is not None:
                 host.unblock()
@@ -424,6 +442,10 @@ def wait_all(futures: Iterable[Future[T]], timeout: float | None = None) -> list
         If one is not done within `timeout` seconds.
     """
     return [future.value() for future in collect_all(futures).wait(timeout)]
+
+
+def _overdue(timeout: float | None) -> str:
+    return f"the future was not done within {timeout:g} s; wait longer, or give the call a time-out"
 
 
 def _check_callback(name: str, callback: object) -> None:

@@ -48,6 +48,8 @@ class GraphTask:
         arrays are then kept: the second half of a two-phase backward starts there.
     heard : collection of (Node, int), optional
         Results whose hooks have had their gradient, in the first half.
+    gather : callable, optional
+        Makes what keeps the gradients of leaves, called as `LeafGradients` is; by default that.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class GraphTask:
         heard: Collection[tuple[Node, int]] = (),
         retain_graph: bool = False,
         create_graph: bool = False,
+        gather: Callable[..., LeafGradients] = LeafGradients,
     ) -> None:
         self.roots = list(roots)
         self.wrap = wrap
@@ -75,7 +78,7 @@ class GraphTask:
         self._ready: list[tuple[int, Node]] = []
         self._grads: dict[Node, list[Any]] = {}
         self._fresh: set[tuple[Node, int]] = set()  # whose waiting sums are ours to write into
-        self._leaves = LeafGradients(wrap, create_graph, self.captures)
+        self._leaves = gather(wrap, create_graph, self.captures)
         self._sinks = False  # is there a leaf that names where its gradient shall lie
         self._anomaly = False
         self._timer: Timer | None = None

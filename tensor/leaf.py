@@ -91,7 +91,7 @@ class LeafGradients:
                 results[self.captures[leaf, 0]] = grad
                 return
             with _locks[id(leaf) // 16 % len(_locks)]:
-                self._accumulate(leaf, grad, fresh)
+                self.accumulate(leaf, grad, fresh)
         for post_hook in tuple(leaf.post_hooks or ()):
             post_hook(leaf)
 
@@ -109,11 +109,12 @@ class LeafGradients:
                 results[self.captures[leaf, 0]] = grad
                 continue
             with _locks[id(leaf) // 16 % len(_locks)]:
-                self._accumulate(leaf, grad, True)
+                self.accumulate(leaf, grad, True)
             for post_hook in tuple(leaf.post_hooks or ()):
                 post_hook(leaf)
 
-    def _accumulate(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
+    def accumulate(self, leaf: Leaf, grad: Any, fresh: bool) -> None:
+        """Add a complete gradient to what a leaf has; the lock of the leaf is held."""
         if self.create_graph:
             leaf.grad = grad if leaf.grad is None else leaf.grad + grad
             return
