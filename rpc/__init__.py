@@ -7,7 +7,7 @@ from shardwise.rpc import functions as functions  # its own names stay below it,
 from shardwise.rpc.call import rpc_async, rpc_sync, wait_all_calls
 from shardwise.rpc.call import wait_all_calls as _wait_all
 from shardwise.rpc.future import Future, collect_all, wait_all
-from shardwise.rpc.remote import remote, stream
+from shardwise.rpc.making import remote, stream
 from shardwise.rpc.rref import RRef
 from shardwise.rpc.serving.options import RpcBackendOptions
 from shardwise.rpc.simulation import Simulation

@@ -32,7 +32,7 @@ class RRef(Generic[T]):
     ----------
     value : object
     type_hint : type, optional
-        What `_get_type` gives; by default the type of the value.
+        What `value_type` gives; by default the type of the value.
 
     Raises
     ------
@@ -175,13 +175,15 @@ class RRef(Generic[T]):
             return
         self.ask("rref.backward", (dist_autograd_ctx_id, retain_graph), 0.0).wait()
 
-    def _get_type(self, timeout: float = -1, blocking: bool = True) -> Any:
+    def value_type(self, timeout: float = -1, blocking: bool = True) -> Any:
         """Give the type of the value, asked for once; a Future of it if not `blocking`."""
         patience = call_timeout(timeout)
         if self._type is None or (self._type.done() and self._type.exception() is not None):
-            self._live("_get_type")
+            self._live("value_type")
             self._type = self.ask("rref.type", (), patience)
         return self._type.wait(patience or None) if blocking else self._type
+
+    _get_type = value_type  # as PyTorch has it
 
     # ---- its end
 

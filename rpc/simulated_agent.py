@@ -5,20 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any, Protocol
 
 from shardwise.backend.errors import PeerDiedError, RemoteError, RpcTimeoutError
-from shardwise.rpc.agent import Companion, Handler, Incoming, Outgoing, Place, Reducer, Request
+from shardwise.rpc.agent import Agent, Companion, Handler, Incoming, Outgoing, Place, Reducer, Request
 from shardwise.rpc.future import Future, collect_all
 from shardwise.rpc.pickling import Parcel, Reducers, pack, unpack
 from shardwise.rpc.worker_info import WorkerInfo
 
-if TYPE_CHECKING:
-    from shardwise.rpc.simulation import Simulation
-
 __all__ = ["SimulatedAgent"]
 
 _TIMEOUT = 60.0  # seconds, as of a real agent
+
+
+class Medium(Protocol):
+    """What carries the messages: a `Simulation`."""
+
+    rng: Random
+    delay: float
+    loss: float
+    repeat: float
+    call_loss: float
+    now: float
+    dead: set[int]
+    agents: list[SimulatedAgent]
+
+    def at(self, seconds: float, event: Callable[[], None]) -> None:
+        """Have `event` happen some time from now."""
+
+    def transit(self, src: int, to: int) -> float | None:
+        """Draw how long a message takes; None if it is stopped."""
+
+    def heals(self) -> float:
+        """Give how long it takes until nothing stops messages."""
+
+    def start(self, agent: Agent, task: Callable[[], None]) -> None:
+        """Have `task` run on a thread of its own, of that worker."""
 
 
 class SimulatedAgent:
@@ -26,12 +49,12 @@ class SimulatedAgent:
 
     Parameters
     ----------
-    simulation : Simulation
+    simulation : Medium
     me : WorkerInfo
     workers : sequence of WorkerInfo
     """
 
-    def __init__(self, simulation: Simulation, me: WorkerInfo, workers: Sequence[WorkerInfo]) -> None:
+    def __init__(self, simulation: Medium, me: WorkerInfo, workers: Sequence[WorkerInfo]) -> None:
         self.me = me
         self.workers = workers
         self.parts: dict[type, Any] = {}

@@ -177,7 +177,7 @@ class Contexts:
                 raise AutogradError(
                     f"backward was broken off: another worker has failed in it, on {self._agent.me}"
                 )
-            running = record.passes.get(id)
+            running: Pass | None = record.passes.get(id)
             if running is None:
 
                 def post(to: int, message: MessageId, grads: Sequence[Array | None]) -> Future[Any]:

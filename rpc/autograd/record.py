@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from shardwise.backend.array import Array
 from shardwise.rpc.autograd.message_id import MessageId
 from shardwise.tensor import Tensor
 from shardwise.tensor.tape import Node, Target, edges_of
-
-if TYPE_CHECKING:
-    from shardwise.rpc.autograd.sweep import Pass
 
 __all__ = ["ContextRecord", "Received", "Sent"]
 
@@ -76,7 +73,7 @@ class ContextRecord:
         self.known: set[int] = set()
         self.sent: dict[MessageId, Sent] = {}
         self.inbox: WeakKeyDictionary[Node, Received] = WeakKeyDictionary()
-        self.passes: dict[tuple[int, int], Pass] = {}
+        self.passes: dict[tuple[int, int], Any] = {}
         self.ended: set[tuple[int, int]] = set()
         self.aborted: set[tuple[int, int]] = set()
         self._grads: dict[Tensor, Array] = {}

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from shardwise.backend.source import source_place
 from shardwise.rpc.current import current_agent
 from shardwise.rpc.destination import Destination, call_timeout, worker_id
+from shardwise.rpc.remote_iterator import RemoteIterator, open_source
 from shardwise.rpc.rref import RRef
 from shardwise.rpc.rref_table import RRefTable
-from shardwise.rpc.stream import RemoteIterator, open_source
 
 __all__ = ["remote", "stream"]
 

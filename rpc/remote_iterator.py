@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from shardwise.backend.errors import ArgumentError
 from shardwise.rpc.future import Future
 
-if TYPE_CHECKING:
-    from shardwise.rpc.rref import RRef
-
 __all__ = ["RemoteIterator", "Source", "open_source"]
 
 _END = object()
+
+
+class SourceReference(Protocol):
+    """An `RRef` of a source."""
+
+    def rpc_async(self, timeout: float = -1) -> Any:
+        """Give the proxy by which it is called."""
+
+    def release(self) -> None:
+        """End the reference."""
 
 
 class Source:
@@ -60,10 +67,10 @@ class RemoteIterator(Iterator[Any], AsyncIterator[Any]):
         For each request.
     """
 
-    def __init__(self, source: RRef[Any], window: int, timeout: float | None) -> None:
+    def __init__(self, source: SourceReference, window: int, timeout: float | None) -> None:
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise ArgumentError(f"window={window!r}; wanted the number of values that may wait, from 1 up")
-        self._source: RRef[Any] | None = source
+        self._source: SourceReference | None = source
         self._lot = max(1, window // 2)
         self._lots = min(2, window)
         self._timeout = -1 if timeout is None else timeout
