@@ -55,10 +55,11 @@ def hosted_thread(host: ThreadHost) -> Iterator[None]:
 class _Unread(Generic[T]):
     """What has arrived and was not looked at."""
 
-    __slots__ = ("lock", "read")
+    __slots__ = ("drop", "lock", "read")
 
-    def __init__(self, read: Callable[[], T]) -> None:
+    def __init__(self, read: Callable[[], T], drop: Callable[[Callable[[], T]], None] | None) -> None:
         self.read = read
+        self.drop = drop
         self.lock = threading.RLock()
 
 
@@ -265,16 +266,17 @@ class Future(Generic[T]):
         """Complete it with an error unless it is done; say whether this did it."""
         return self._complete(None, error)
 
-    def arrive(self, read: Callable[[], T]) -> bool:
+    def arrive(self, read: Callable[[], T], drop: Callable[[Callable[[], T]], None] | None = None) -> bool:
         """Complete it with what `read` gives or raises, unless it is done; say whether this did it.
 
         The first thread that asks calls `read`, so that an answer is unpickled by whoever waits for it, with
         no other thread between. What is called back, in whatever thread otherwise, is called by `run` then.
+        If nobody ever asks, ``drop(read)`` is called in the end, by a finaliser.
         """
         with self._lock:
             if self._done:
                 return False
-            self._read = _Unread(read)
+            self._read = _Unread(read, drop)
             self._done = True
             waiters, self._waiters = self._waiters, []
             callbacks, self._callbacks = self._callbacks, []
@@ -379,6 +381,11 @@ class Future(Generic[T]):
             # Each waiter would add its frames to the traceback of the one error object.
             raise self._error.with_traceback(None)
         return cast(T, self._value)
+
+    def __del__(self) -> None:
+        unread = self._read
+        if unread is not None and unread.drop is not None:
+            unread.drop(unread.read)
 
     def __reduce__(self) -> NoReturn:
         raise RpcError(

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from shardwise.backend.source import source_place
+from shardwise.rpc.call import call_timeout, checked_call
 from shardwise.rpc.current import current_agent
-from shardwise.rpc.destination import Destination, call_timeout, worker_id
+from shardwise.rpc.destination import find_worker
 from shardwise.rpc.remote_iterator import RemoteIterator, open_source
 from shardwise.rpc.rref import RRef
 from shardwise.rpc.rref_table import RRefTable
+from shardwise.rpc.worker_info import WorkerInfo
 
 __all__ = ["remote", "stream"]
 
@@ -18,7 +20,7 @@ T = TypeVar("T")
 
 
 def remote(
-    to: Destination,
+    to: str | int | WorkerInfo,
     func: Callable[..., T],
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
@@ -58,15 +60,13 @@ def remote(
     What the call raises, a time-out included, is raised when the reference is used.
     """
     agent = current_agent()
-    destination = worker_id(agent, to)
+    call = checked_call(func, args, kwargs)
+    destination = find_worker(agent, to).id
     patience = call_timeout(timeout)
-    if not callable(func):
-        raise TypeError(f"remote: func={func!r}; wanted something to call, as a function or a class")
     table: RRefTable = agent.parts[RRefTable]
     reference, fork = table.begin(destination, source_place(), ordered)
     try:
-        payload = (reference.id, fork, ordered, func, tuple(args or ()), dict(kwargs or {}))
-        answer = agent.send(destination, "rref.create", payload, patience)
+        answer = agent.send(destination, "rref.create", (*call, reference.id, fork, ordered), patience)
     except BaseException:
         table.drop_begun(reference)
         raise
@@ -75,7 +75,7 @@ def remote(
 
 
 def stream(
-    to: Destination,
+    to: str | int | WorkerInfo,
     func: Callable[..., Any],
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
@@ -106,6 +106,5 @@ def stream(
         In the loop: what the generator has raised, behind the values that it gave before.
     """
     patience = call_timeout(timeout)
-    arguments = (func, tuple(args or ()), dict(kwargs or {}))
-    source = remote(to, open_source, arguments, timeout=timeout, ordered=True)
+    source = remote(to, open_source, checked_call(func, args, kwargs), timeout=timeout, ordered=True)
     return RemoteIterator(source, window, patience)

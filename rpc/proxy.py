@@ -97,7 +97,7 @@ class RemoteCalls(_Calls):
         table, to = rref.table, rref.owner().id
         reference, fork = table.begin(to, source_place(), ordered)
         try:
-            payload = (reference.id, fork, ordered, function, (rref, *args), dict[str, Any]())
+            payload = (function, (rref, *args), dict[str, Any](), reference.id, fork, ordered)
             answer = table.agent.send(to, "rref.create", payload, self._timeout)
         except BaseException:
             table.drop_begun(reference)

@@ -8,8 +8,8 @@ from typing import Any, Generic, NoReturn, Self, TypeVar
 from shardwise.backend.errors import AutogradError, RRefError
 from shardwise.backend.source import source_place
 from shardwise.rpc.agent import Incoming, Outgoing
+from shardwise.rpc.call import call_timeout
 from shardwise.rpc.current import current_agent
-from shardwise.rpc.destination import call_timeout
 from shardwise.rpc.future import Future
 from shardwise.rpc.pickling import incoming
 from shardwise.rpc.proxy import AsyncCalls, RemoteCalls, StreamCalls, SyncCalls

@@ -8,6 +8,7 @@ from typing import Any
 from shardwise.backend.errors import AutogradError
 from shardwise.rpc.agent import Agent, Request
 from shardwise.rpc.autograd.backward import backward
+from shardwise.rpc.call import invoke
 from shardwise.rpc.courier import Courier
 from shardwise.rpc.future import Future
 from shardwise.rpc.rref import RRef, reduce_rref
@@ -42,10 +43,10 @@ class _Service:
 
     def create(self, request: Request) -> Future[None] | None:
         """Make a value, and keep it for who asks."""
-        id, fork, ordered, function, args, kwargs = request.payload
+        function, args, kwargs, id, fork, ordered = request.payload
         cell = self.table.expect(id, fork, request.src, ordered)
         try:
-            value = function(*args, **kwargs)
+            value = invoke(function, args, kwargs)
         except BaseException as error:
             self.table.fill(cell, None, error)
             raise
@@ -88,4 +89,4 @@ class _Service:
 
 
 def _call(value: Future[Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-    return getattr(value.wait(), name)(*args, **kwargs)
+    return invoke(getattr(value.wait(), name), args, kwargs)

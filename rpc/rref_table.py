@@ -396,7 +396,7 @@ class RRefTable:
         self._tell_ended(handles)
         self.settled().wait(timeout)
 
-    def counts(self) -> dict[str, int]:
+    def debug_info(self) -> dict[str, int]:
         """Give how many values, handles and open questions there are."""
         with self.lock:
             return {

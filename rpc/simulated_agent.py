@@ -8,10 +8,11 @@ from itertools import count
 from random import Random
 from typing import Any, Protocol
 
-from shardwise.backend.errors import PeerDiedError, RemoteError, RpcTimeoutError
+from shardwise.backend.errors import PeerDiedError, RpcTimeoutError
 from shardwise.rpc.agent import Agent, Companion, Handler, Incoming, Outgoing, Place, Reducer, Request
 from shardwise.rpc.future import Future, collect_all
 from shardwise.rpc.pickling import Parcel, Reducers, pack, unpack
+from shardwise.rpc.serving.failure import describe_failure, rebuild_failure
 from shardwise.rpc.worker_info import WorkerInfo
 
 __all__ = ["SimulatedAgent"]
@@ -190,12 +191,14 @@ class SimulatedAgent:
         self, asker: SimulatedAgent, number: int, message: Incoming, good: bool, value: object
     ) -> None:
         outgoing = Outgoing(self, asker.me.id, message.kind, message)
+        if isinstance(value, BaseException) and not good:
+            value = describe_failure(value, str(self.me))
         try:
             parcel = _copied(pack((good, value), outgoing, self._reducers, self._companions))
         except Exception as error:
-            failure = RemoteError(f"the answer cannot be sent: {type(error).__name__}: {error}")
             outgoing = Outgoing(self, asker.me.id, message.kind, message)
-            parcel = pack((False, failure), outgoing, self._reducers, self._companions)
+            failure = describe_failure(error, str(self.me))
+            parcel = _copied(pack((False, failure), outgoing, self._reducers, self._companions))
         self._carry(asker.me.id, message.kind, lambda: asker._answered(number, message.src, parcel), outgoing)
 
     def _answered(self, number: int, src: int, parcel: Parcel) -> None:
@@ -204,7 +207,10 @@ class SimulatedAgent:
             return
         message = Incoming(self, outgoing.to, outgoing.kind, outgoing)
         try:
-            good, value = unpack(parcel, message)  # type: ignore[misc]
+            told: Any = unpack(parcel, message)
+            good, value = told
+            if not good:
+                value = rebuild_failure(value)
         except Exception as error:
             good, value = False, error
         self._arrive(message)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from shardwise.backend.errors import ArgumentError, RpcError
 from shardwise.rpc.agent import Agent
+from shardwise.rpc.call import attach_calls
 from shardwise.rpc.current import entered_agent
 from shardwise.rpc.future import Future, waiting_thread
 from shardwise.rpc.objects import join_objects
@@ -77,6 +78,7 @@ class Simulation:
         workers = [WorkerInfo(f"worker{id}", id) for id in range(n)]
         self.agents: list[SimulatedAgent] = [SimulatedAgent(self, worker, workers) for worker in workers]
         for agent in self.agents:
+            attach_calls(agent)
             join_objects(agent)
 
     # ---- what a test does

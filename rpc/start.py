@@ -24,6 +24,7 @@ from shardwise.rpc.agent import Agent
 from shardwise.rpc.call import attach_calls
 from shardwise.rpc.current import current_agent, leave_process, own_context, own_process
 from shardwise.rpc.destination import find_worker
+from shardwise.rpc.objects import join_objects
 from shardwise.rpc.serving.gather import attach_gathering
 from shardwise.rpc.serving.options import RpcBackendOptions, check_timeout
 from shardwise.rpc.serving.parting import part_together
@@ -42,7 +43,7 @@ __all__ = [
     "stats",
 ]
 
-PARTS: tuple[Callable[[Agent], None], ...] = (attach_gathering, attach_calls)
+PARTS: tuple[Callable[[Agent], None], ...] = (attach_gathering, attach_calls, join_objects)
 """What every agent is given before the first message can come: each registers its handlers."""
 
 _NAME = re.compile(r"[A-Za-z0-9_:\-]+")

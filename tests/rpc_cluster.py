@@ -35,11 +35,11 @@ def store() -> dict[Any, Any]:
 def counts(simulation: rpc.Simulation) -> list[dict[str, int]]:
     """How many values, handles and open questions each worker has, once all is still."""
     simulation.drain()
-    found = [agent.parts[RRefTable].counts() for agent in simulation.agents]
+    found = [agent.parts[RRefTable].debug_info() for agent in simulation.agents]
     if found != [EMPTY] * len(found) or Box.alive:  # what only a collection finds is let go of too
         gc.collect()
         simulation.drain()
-        found = [agent.parts[RRefTable].counts() for agent in simulation.agents]
+        found = [agent.parts[RRefTable].debug_info() for agent in simulation.agents]
     return found
 
 

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -263,11 +263,29 @@ class SocketAgent:
         failed = frame.type is Type.FAILURE
         seconds = time.monotonic() - call.entered
         self._stats.add("called", src, call.label, call.nbytes + frame.parcel.nbytes, seconds, failed)
-        if not call.future.arrive(partial(self._read, src, frame, call.outgoing)):  # cancelled
-            self._pool.submit(partial(self._read_late, src, frame, call.outgoing))
-            return
         if self._loop.is_current() and self._reception.place(call.outgoing.kind) == "io":
-            call.future.exception()  # reads it; nothing of users is in it
+            self._read_control(src, frame, call)
+        elif not call.future.arrive(partial(self._read, src, frame, call.outgoing), self._drop):  # cancelled
+            self._pool.submit(partial(self._read_late, src, frame, call.outgoing))
+
+    def _read_control(self, src: int, frame: Frame, call: Call) -> None:
+        """Read an answer that holds nothing of users, and hand it on here, without the pool."""
+        try:
+            value = self._read(src, frame, call.outgoing)
+        except Exception as error:
+            call.future.offer_exception(error)
+        else:
+            call.future.offer_result(value)
+
+    def _drop(self, read: Callable[[], object]) -> None:
+        """Read an answer that nobody has asked for: RRefs in it are to be let go of. For finalisers."""
+
+        def late() -> None:
+            with suppress(Exception):
+                read()
+
+        if not self._closing:
+            self.soon(partial(self._pool.submit, late))
 
     def _read(self, src: int, frame: Frame, outgoing: Outgoing) -> Any:
         """Read an answer, on the thread that wants it."""
