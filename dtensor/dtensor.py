@@ -15,8 +15,9 @@ from shardwise.dtensor.layout import Layout, Placements
 from shardwise.dtensor.move import moved
 from shardwise.dtensor.outside import nothing, refuse_outside
 from shardwise.dtensor.placement import Partial, Placement
+from shardwise.dtensor.policy import implicit_replication
 from shardwise.dtensor.ragged import Ragged
-from shardwise.dtensor.sharded_array import ShardedArray
+from shardwise.dtensor.sharded_array import ShardedArray, is_coming
 from shardwise.mesh import DeviceMesh
 from shardwise.tensor.function import Function
 from shardwise.tensor.signature import Part
@@ -250,6 +251,14 @@ class DTensor(Ragged):
     def __dlpack__(self, **asked: Any) -> Any:
         return self.full_tensor().__dlpack__(**asked)
 
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function in (np.shares_memory, np.may_share_memory):  # of the parts: wholes are made on the way
+            return function(*[each.data.local if isinstance(each, DTensor) else each for each in args])
+        if _has_array(args) or _has_array(tuple(kwargs.values())):
+            return super().__array_function__(function, types, args, kwargs)
+        with implicit_replication():  # the constants that functions made of others need are no user's
+            return super().__array_function__(function, types, args, kwargs)
+
     def data_ptr(self) -> int:
         """Refuse: the whole is at no address."""
         raise LayoutError(
@@ -272,10 +281,27 @@ class DTensor(Ragged):
         return bool(same.any())
 
     def __repr__(self) -> str:
+        """Return what this rank holds: nothing is sent, and one rank may ask alone.
+
+        Replicas show their values; a part, or a term, is called local.
+        """
+        layout = self.layout
+        if layout.mesh.get_coordinate() is None:
+            return self._written(f"not held here, shape={self.shape}, dtype={self.dtype}")
+        if is_coming(self.data):
+            return self._written(f"on its way, shape={self.shape}, dtype={self.dtype}")
+        body = repr(Tensor(self.data.local))[len("tensor(") : -1]
+        if not layout.is_replicated:
+            body = f"local={body}, shape={self.shape}"
+        return self._written(body)
+
+    def __str__(self) -> str:
+        """Return the values of the whole; all ranks of the mesh must ask for it, as by ``print(x)``."""
         if self.layout.mesh.get_coordinate() is None:
-            body = f"not held here, shape={self.shape}, dtype={self.dtype}"
-        else:
-            body = repr(Tensor(self._whole()))[len("tensor(") : -1]
+            return repr(self)
+        return self._written(repr(Tensor(self._whole()))[len("tensor(") : -1])
+
+    def _written(self, body: str) -> str:
         note = (
             f", grad_fn={self.node}"
             if self.node is not None
@@ -298,6 +324,17 @@ class DTensor(Ragged):
     def device(self) -> Any:
         """Where this rank's part is."""
         return Tensor(self.data.local).device
+
+
+def _has_array(values: Any) -> bool:
+    """Tell whether a tensor or an array is among arguments that might differ between ranks."""
+    for each in values:
+        if isinstance(each, (tuple, list)):
+            if _has_array(each):
+                return True
+        elif not isinstance(each, DTensor) and hasattr(each, "dtype") and each.ndim:
+            return True
+    return False
 
 
 ShardedArray.tensor_class = DTensor

@@ -16,6 +16,9 @@ class ShardedParameter(Parameter, DTensor):
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         DTensor.__init__(self, data.data if isinstance(data, DTensor) else data, requires_grad)
 
+    def __str__(self) -> str:
+        return f"Parameter({super().__str__()})"
+
 
 class ShardedBuffer(Buffer, DTensor):
     """A `Buffer` that is a DTensor: what ``Buffer(x)`` gives of a DTensor ``x``."""

@@ -17,7 +17,7 @@ from shardwise.dtensor.layout import Layout
 from shardwise.tensor.mode import override
 from shardwise.tensor.tensor import Tensor
 
-__all__ = ["ShardedArray", "ShardedBackend", "may_overlap"]
+__all__ = ["ShardedArray", "ShardedBackend", "is_coming", "may_overlap"]
 
 
 class ShardedArray(NDArrayOperatorsMixin):
@@ -338,7 +338,17 @@ class ShardedArray(NDArrayOperatorsMixin):
         return np.array(backend_of(self.local).to_host(self.whole()), dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        return f"ShardedArray({self.layout!r}, local={list(self.local.shape)})"
+        local = "on its way" if is_coming(self) else list(self.local.shape)
+        return f"ShardedArray({self.layout!r}, local={local})"
+
+
+def is_coming(array: ShardedArray) -> bool:
+    """Tell whether this rank's part is not there yet, because a change of layout goes on."""
+    try:
+        object.__getattribute__(array, "local")
+    except AttributeError:
+        return True
+    return False
 
 
 def may_overlap(a: Any, b: Any) -> bool:

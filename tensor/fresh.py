@@ -79,7 +79,8 @@ def _is_weak(data: Any) -> bool:
 def _unwrapped(data: Any) -> Any:
     """Return nested sequences with the arrays of the tensors in them."""
     if isinstance(data, Carrier):
-        return data.data
+        array = data.data
+        return array if any(backend.owns(array) for backend in BACKENDS) else np.asarray(array)
     if isinstance(data, (list, tuple)) and any(isinstance(each, (Carrier, list, tuple)) for each in data):
         return [_unwrapped(each) for each in data]
     return data

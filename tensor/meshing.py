@@ -159,4 +159,6 @@ def combinations(input: T, r: int = 2, with_replacement: bool = False) -> T:
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(shape[0]), r))
     places = np.array(rows, np.int64).reshape(len(rows), r) if r else np.zeros(0, np.int64)  # as PyTorch
-    return take.IndexSelect.apply(input, places, dim=0)
+    given: Any = input
+    named = given.new_tensor(places, dtype=np.int64) if isinstance(input, Carrier) else places
+    return take.IndexSelect.apply(input, named, dim=0)

@@ -17,6 +17,11 @@ __all__ = ["REARRANGEMENT_FUNCTIONS"]
 Axis = int | Sequence[int] | None
 
 
+def _matrix(m: Any) -> Any:
+    """Return what NumPy takes the triangle of: of a vector as many rows as it is long."""
+    return m if np.ndim(m) != 1 else np.broadcast_to(m, (np.shape(m)[0],) * 2)
+
+
 def _reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
     _only_rows("reshape", order)
     return a.reshape(shape) if not copy else a.reshape(shape).clone()
@@ -194,8 +199,8 @@ REARRANGEMENT_FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.tile: _tile,
     np.pad: _pad,
     # triangles and diagonals
-    np.tril: lambda m, k=0: triangle.Tril.apply(m, k=k),
-    np.triu: lambda m, k=0: triangle.Triu.apply(m, k=k),
+    np.tril: lambda m, k=0: triangle.Tril.apply(_matrix(m), k=k),
+    np.triu: lambda m, k=0: triangle.Triu.apply(_matrix(m), k=k),
     np.diagonal: _diagonal,
     np.linalg.diagonal: lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
     np.diag: lambda v, k=0: v.diag(k),

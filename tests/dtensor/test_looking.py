@@ -11,7 +11,7 @@ import pytest
 
 import shardwise as sw
 from shardwise import nn
-from shardwise.backend.errors import AnomalyError, LayoutError
+from shardwise.backend.errors import AnomalyError, DTypeError, LayoutError
 from shardwise.collectives import run_threads
 from shardwise.dtensor import DTensor, check_replicas, distribute_tensor, from_local, implicit_replication
 from shardwise.mesh import DeviceMesh
@@ -92,17 +92,90 @@ def test_a_look_shows_the_whole(name: str) -> None:
     run_threads(body, 3)
 
 
-def test_repr() -> None:
+def test_str_shows_the_whole_and_repr_what_a_rank_has() -> None:
     def body(rank: int) -> list[str]:
         mesh = DeviceMesh("cpu", [0, 1])
         x = distribute_tensor(np.arange(3), mesh, ["S(0)"])
         y = from_local(sw.ones(1, requires_grad=True), mesh, ["P"]) * 2
-        return [repr(x), repr(y)]
+        w = nn.Parameter(distribute_tensor(sw.ones(3), mesh, ["S(0)"]))
+        return [str(x), repr(x), f"{y}", repr(y), str(w), repr(w), repr(x.sum().redistribute())]
 
     assert run_threads(body, 2)[1] == [
         "DTensor([0, 1, 2], DeviceMesh('cpu', 0=2), [S(0)])",
+        "DTensor(local=[2], shape=(3,), DeviceMesh('cpu', 0=2), [S(0)])",
         "DTensor([4.], DeviceMesh('cpu', 0=2), [P], grad_fn=Mul)",
+        "DTensor(local=[2.], shape=(1,), DeviceMesh('cpu', 0=2), [P], grad_fn=Mul)",
+        "Parameter(DTensor([1., 1., 1.], DeviceMesh('cpu', 0=2), [S(0)], requires_grad=True))",
+        "Parameter(DTensor(local=[1.], shape=(3,), DeviceMesh('cpu', 0=2), [S(0)], requires_grad=True))",
+        "DTensor(3, DeviceMesh('cpu', 0=2), [R])",
     ]
+
+
+def test_repr_sends_nothing_and_waits_for_nothing() -> None:
+    """So a debugger, a traceback or a log line of one rank ends, whatever the others do."""
+
+    def body(rank: int) -> None:
+        mesh = DeviceMesh("cpu", [0, 1])
+        x = distribute_tensor(np.arange(40.0).reshape(8, 5), mesh, ["S(0)"])
+        later = x.redistribute(["S(1)"], async_op=True)
+        with sw.explain() as seen:
+            if rank == 1:
+                told = [
+                    repr([x]),
+                    repr({"x": x, "sum": x.sum()}),
+                    repr(x.data),
+                    repr(later),
+                    repr(later.data),
+                ]
+                assert all("local" in each for each in told[:3])
+                assert all("on its way" in each for each in told[3:])
+        assert not seen.records
+        assert later.tolist() == x.tolist()
+
+    run_threads(body, 2)
+
+
+COMPOSED: dict[str, Callable[[Any], Any]] = {
+    "gradient": lambda x: np.gradient(x),
+    "gradient of one axis": lambda x: np.gradient(x, 2.0, axis=0, edge_order=2),
+    "vander": lambda x: np.vander(x[:, 0], 3),
+    "ediff1d": lambda x: np.ediff1d(x, to_begin=[7.0, 8.0]),
+    "union1d": lambda x: np.union1d(x, [3.5, 4.0]),
+    "setdiff1d": lambda x: np.setdiff1d(x, [3.0, 4.0]),
+    "outer": lambda x: np.outer(x[0], [1.0, 2.0]),
+    "tril of a vector": lambda x: np.tril(x[:, 0]),
+    "take": lambda x: np.take(x, [0, 3], axis=0),
+    "combinations": lambda x: sw.combinations(x[:, 1]),
+    "a tensor of elements": lambda x: sw.tensor([x[0, 0], x[2, 1], 4.0]),
+    "a tensor of rows": lambda x: sw.tensor([x[0], [x[1, 0], x[1, 1]]]),
+    "a tensor of a tensor": lambda x: sw.tensor(x),
+    "memory": lambda x: (np.shares_memory(x[:, :1], x[:, :1]), np.may_share_memory(x, x.clone())),
+}
+
+
+@pytest.mark.parametrize("name", sorted(COMPOSED))
+def test_what_is_made_of_others_needs_no_constants_of_its_user(name: str) -> None:
+    wanted = COMPOSED[name](sw.tensor(WHOLE))
+
+    def body(rank: int) -> None:
+        for placement in ("R", "S(0)", "S(1)")[: 2 if name == "memory" else 3]:
+            got = COMPOSED[name](distribute_tensor(WHOLE, DeviceMesh("cpu", [0, 1, 2]), [placement]))
+            many = isinstance(wanted, (list, tuple))
+            for each, value in zip(*((got, wanted) if many else ([got], [wanted])), strict=True):
+                np.testing.assert_allclose(plain(each), plain(value), err_msg=placement)
+
+    run_threads(body, 3)
+
+
+def test_arrays_of_the_user_are_asked_about_in_composed_functions() -> None:
+    def body(rank: int) -> None:
+        x = distribute_tensor(WHOLE, DeviceMesh("cpu", [0, 1]), ["S(0)"])
+        with pytest.raises(LayoutError, match="is a array of shape"):
+            np.gradient(x, np.array([0.0, 1.0, 3.0, 4.0, 5.0]), axis=0)
+        with pytest.raises(DTypeError, match="piecewise does not take tensors: give it"):
+            np.piecewise(x, [x < 3], [1.0])
+
+    run_threads(body, 2)
 
 
 def test_tensors_and_dtensors_do_not_mix_unasked() -> None:
