@@ -10,6 +10,7 @@ import numpy as np
 
 from shardwise.backend.errors import LayoutError
 from shardwise.dtensor.boundary import Boundary, FromLocal, cross
+from shardwise.dtensor.copied import copied_from
 from shardwise.dtensor.fallback import report
 from shardwise.dtensor.gradient import spread
 from shardwise.dtensor.layout import Layout
@@ -27,6 +28,7 @@ from shardwise.tensor.diagnosis import check_finite
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.mode import Mode, current_mode
 from shardwise.tensor.narrow import forward_wide
+from shardwise.tensor.ops.index import Slice
 from shardwise.tensor.ops.view import Reshape
 from shardwise.tensor.tape import Node, annotate, record, record_many
 from shardwise.tensor.tensor import Tensor
@@ -107,17 +109,18 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
         return _run(strategy, args, locals_, params, tracked, mode)
     if strategy is None:
         composition: Any = COMPOSITIONS.get(function, function.decompose)
-        return _noted(function, args, composition(*args, **params))
+        return _noted(function, args, composition(*args, **params), params)
     play: Any = strategy
-    return _noted(function, args, play(perform, args, params))
+    return _noted(function, args, play(perform, args, params), params)
 
 
-def _noted(function: type[Function], args: tuple[Any, ...], result: Any) -> Any:
+def _noted(function: type[Function], args: tuple[Any, ...], result: Any, params: dict[str, Any]) -> Any:
     """Note of what was to be a view of the first input, and is none, that it is a copy."""
     if function.view and function is not Reshape and isinstance(args[0], Tensor):
+        key = params.get("index") if function is Slice else None
         for out in result if type(result) is tuple else (result,):
             if out is not args[0] and out.version is not args[0].version:
-                out.copied_by = function.__name__
+                copied_from(args[0], out, function.__name__, key)
     return result
 
 
@@ -176,7 +179,8 @@ def _run(
         assert layout is not None
         locals_[i] = moved(args[i].data, layout).local
     if not locals_[strategy.lead].size and is_outside(strategy):
-        return outside(strategy, args, tracked)
+        nothing = outside(strategy, args, tracked)
+        return _noted(function, args, nothing, params) if 0 in strategy.moves else nothing
     given = params
     if strategy.localized:
         here = strategy.mesh.get_coordinate() or ()
@@ -222,7 +226,7 @@ def _run(
                 ):
                     out.look_at(args[0])
         else:
-            _noted(function, args, outs)
+            _noted(function, args, outs, params)
     return outs if strategy.many and type(result) is tuple else outs[0]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from shardwise.backend.array import Array
 from shardwise.backend.errors import LayoutError
 from shardwise.dtensor.boundary import Relaid, ToLocal, cross
+from shardwise.dtensor.copied import Writes, note_write, stand_behind
 from shardwise.dtensor.dispatch import dispatch
 from shardwise.dtensor.layout import Layout, Placements
 from shardwise.dtensor.move import moved
@@ -45,6 +46,7 @@ class DTensor(Ragged):
     buffer_class: ClassVar[Any] = None
     keep_grad: bool = False
     """Whether ``grad`` stays in whatever layout it comes in, until somebody asks."""
+    writes: Writes | None = None  # where it was written since copies of it are about
     copied_by: str | None = None
     """The op whose result this is, if it was to be a view and had to move the data: writes are refused."""
 
@@ -157,6 +159,7 @@ class DTensor(Ragged):
         """Write `value`, which broadcasts, to what an index selects, wherever that lies; the layout stays."""
         if not self.layout.partial:
             super().__setitem__(key, value)
+            note_write(self, key)
             return
         tracked = self._tracked("assignment by index", value)
         out = self.index_put(key if isinstance(key, tuple) else (key,), value)
@@ -166,6 +169,8 @@ class DTensor(Ragged):
         """Become a view of `base`; a view of a copy is as far from the original as that is."""
         super().look_at(base)
         self.copied_by = getattr(base, "copied_by", None)  # from_local looks at a Tensor
+        if self.copied_by is not None:
+            stand_behind(self, base)
 
     def detach(self) -> DTensor:
         """Return the same memory without history."""

@@ -17,7 +17,7 @@ from shardwise.dtensor.layout import Layout
 from shardwise.tensor.mode import override
 from shardwise.tensor.tensor import Tensor
 
-__all__ = ["ShardedArray", "ShardedBackend", "is_coming", "may_overlap"]
+__all__ = ["ShardedArray", "ShardedBackend", "is_coming", "kept_array", "may_overlap"]
 
 
 class ShardedArray(NDArrayOperatorsMixin):
@@ -36,7 +36,7 @@ class ShardedArray(NDArrayOperatorsMixin):
 
     __slots__ = ("layout", "local", "pending")
     tensor_class: Callable[[Any], Any]  # DTensor, once it is there
-    pending: Any  # a change of layout that goes on; `local` is not there yet
+    pending: Any  # what gives `local` when asked: a change of layout that goes on, or a copy that may be old
     relaid: Callable[..., list[Any]]  # `move.all_moved`, which stands on this
 
     def __init__(self, local: Array, layout: Layout) -> None:
@@ -100,8 +100,12 @@ class ShardedArray(NDArrayOperatorsMixin):
 
     @property
     def base(self) -> Any:
-        """What the memory belongs to: never to this object alone, since others may wrap the same part."""
-        return self.local
+        """What the memory belongs to: never to this object alone, since others may wrap the same part.
+
+        Whoever looks for memory does not read values: nothing is waited for, and copies may be old.
+        """
+        kept = kept_array(self)
+        return getattr(kept, "local", kept)
 
     # ---- what the engine does with gradients
 
@@ -126,9 +130,12 @@ class ShardedArray(NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         """Give the methods of arrays, of the whole; and the part itself, if it has not come yet."""
         if name == "local":  # the slot is empty
-            self.local = self.pending.wait()
-            del self.pending
-            return self.local
+            pending = self.pending
+            local = pending.wait()
+            if not pending.stays:
+                self.local = local
+                del self.pending
+            return local
         if name.startswith("_") or not callable(getattr(np.ndarray, name, None)):
             raise AttributeError(
                 f"a ShardedArray has no attribute {name!r}; to_local() gives this rank's part"
@@ -342,13 +349,17 @@ class ShardedArray(NDArrayOperatorsMixin):
         return f"ShardedArray({self.layout!r}, local={local})"
 
 
+def kept_array(array: ShardedArray) -> Any:
+    """Return what stands in the place of this rank's part: the part itself, or what gives it when asked."""
+    try:
+        return object.__getattribute__(array, "local")
+    except AttributeError:
+        return object.__getattribute__(array, "pending")
+
+
 def is_coming(array: ShardedArray) -> bool:
     """Tell whether this rank's part is not there yet, because a change of layout goes on."""
-    try:
-        object.__getattribute__(array, "local")
-    except AttributeError:
-        return True
-    return False
+    return getattr(kept_array(array), "stays", True) is False
 
 
 def may_overlap(a: Any, b: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 from shardwise.backend.array import Array
 from shardwise.collectives import Conversion, Work, World, get_world
@@ -63,6 +63,8 @@ def start(plan: Plan, local: Array) -> Redistribution:
 
 class Redistribution:
     """A handle on a change of layout; made by `start`."""
+
+    stays: ClassVar[bool] = False  # what `wait` gives takes the place of this
 
     def __init__(self, plan: Plan, local: Array) -> None:
         self.plan = plan

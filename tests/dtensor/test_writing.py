@@ -91,3 +91,73 @@ def test_an_operand_that_is_none_is_refused_on_ranks_without_elements_too() -> N
         return str(caught.value)
 
     assert len(set(run_threads(body, 3))) == 1
+
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "all": lambda x: x.add_(1.0),
+    "by index": lambda x: x.__setitem__(1, 0.0),
+    "a rectangle": lambda x: x.__setitem__((slice(0, 3), slice(None)), 0.0),
+    "a mask": lambda x: x.masked_fill_(x > 3.0, 0.0),
+    "through a view": lambda x: x[:, 0:1].zero_() if x.layout.order[0] else x[0:2].zero_(),
+    "by an optimizer": lambda x: sw.optim.SGD([_with_gradient(x)], lr=0.1).step(),
+    "copied into": lambda x: x.copy_(x * 2.0),
+}
+
+
+def _with_gradient(x: Any) -> Any:
+    x.requires_grad = True
+    x.grad = x.detach().clone()
+    return x
+
+
+@pytest.mark.parametrize("write", sorted(WRITES))
+@pytest.mark.parametrize("placement", ["S(0)", "S(1)"])
+def test_a_copy_in_place_of_a_view_is_never_silently_old(placement: str, write: str) -> None:
+    """A view would have changed with what was written; all ranks hear that the copy has not."""
+
+    def body(rank: int) -> set[str]:
+        x = distribute_tensor(sw.tensor(WHOLE.copy()), DeviceMesh("cpu", [0, 1, 2]), [placement])
+        copy = x[1] if placement == "S(0)" else x[:, 0]
+        others = [copy[0:1], copy.detach(), copy.unsqueeze(0)]
+        kept = copy.clone()
+        before = kept.tolist()
+        assert copy.tolist() == before
+        WRITES[write](x)
+        said = set()
+        for look in (
+            lambda: copy.tolist(), lambda: copy + 1.0, lambda: copy.to_local(), lambda: copy.sum().item(),
+            *[each.tolist for each in others],
+        ):  # fmt: skip
+            with pytest.raises(LayoutError, match="Take it again after the write") as raised:
+                look()
+            said.add(str(raised.value))
+        assert kept.tolist() == before
+        x.detach()[1 if placement == "S(0)" else 0].tolist()
+        assert sw.memory_stats().others
+        return said
+
+    first, *rest = run_threads(body, 3)
+    assert all(each == first for each in rest)
+
+
+def test_writes_beside_a_copy_leave_it_good() -> None:
+    """Steps in time, each from the ones before: rows that are not written stay what they are."""
+
+    def body(rank: int) -> list[Any]:
+        u = distribute_tensor(sw.tensor(np.zeros((9, 3))), DeviceMesh("cpu", [0, 1, 2]), ["S(0)"])
+        u[0] = 1.0
+        first = u[0]
+        for i in range(1, 8):
+            u[i] = u[i - 1] + first
+        part = u[1]
+        u[3:] = 0.0
+        u[2, 1:] = 0.0
+        assert first.tolist() == [1.0] * 3
+        assert part.tolist() == [2.0] * 3
+        u[1, 2] = 5.0
+        with pytest.raises(LayoutError, match="is old"):
+            part.tolist()
+        return u.tolist()  # type: ignore[no-any-return]
+
+    wanted = [[1.0] * 3, [2.0, 2.0, 5.0], [3.0, 0.0, 0.0], *[[0.0] * 3] * 6]
+    assert run_threads(body, 3) == [wanted] * 3
