@@ -17,11 +17,12 @@ from shardwise.dtensor.redistribute.calibration import load_link_costs
 from shardwise.dtensor.redistribute.cost import LinkCosts, set_link_costs
 from shardwise.dtensor.redistribute.plan import Plan, plan
 from shardwise.dtensor.replica import check_replicas
+from shardwise.dtensor.together import raise_together
 
 __all__ = [
     "Box", "DTensor", "Layout", "LinkCosts", "Partial", "Placement", "Plan", "Replicate", "RuleReport",
     "Shard", "ShardedBuffer", "ShardedParameter", "Spec", "arange", "check_replicas", "check_rule",
     "distribute_module", "distribute_tensor", "empty", "from_local", "full", "halo_exchange",
-    "implicit_replication", "load_link_costs", "local_map", "ones", "plan", "plot_layout", "rand",
-    "randint", "randn", "set_link_costs", "zeros",
+    "implicit_replication", "load_link_costs", "local_map", "ones", "plan", "plot_layout", "raise_together",
+    "rand", "randint", "randn", "set_link_costs", "zeros",
 ]  # fmt: skip

@@ -24,6 +24,7 @@ from shardwise.dtensor.rule.strategies import RULES
 from shardwise.dtensor.rule.table import COMPOSITIONS
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.dtensor.strategy import Strategy, make_strategy
+from shardwise.dtensor.together import raised_together, raises_together
 from shardwise.tensor.diagnosis import check_finite
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.mode import Mode, current_mode
@@ -198,7 +199,9 @@ def _run(
         ctx = _new(Context)
         ctx.need = strategy.no_need
     ctx.saved = ()
-    if mode.watched:
+    if strategy.parted and raises_together():
+        result = raised_together(strategy.mesh, lambda: _watched(strategy, ctx, locals_, given, mode))
+    elif mode.watched:
         result = _watched(strategy, ctx, locals_, given, mode)
     elif strategy.narrow:
         result = forward_wide(function, ctx, locals_, given)

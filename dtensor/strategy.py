@@ -66,6 +66,8 @@ class Strategy:
     """Whether two inputs may be one array."""
     numbers: bool = field(init=False)
     """Whether some input is no tensor."""
+    parted: bool = field(init=False)
+    """Whether ranks may find fault with values each by itself: parts, in an op that is not elementwise."""
     no_need: tuple[bool, ...] = field(init=False)
     lead: int = field(init=False)
     """The first input that is a tensor."""
@@ -84,6 +86,7 @@ class Strategy:
         put(self, "broadcasts", function.broadcasts and not (outputs and alike))
         put(self, "shares", len(held) > 1)
         put(self, "numbers", len(held) < len(self.inputs))
+        put(self, "parted", cut and function.signature != "*" and not function.view)
         put(self, "no_need", (False,) * len(self.inputs))
         put(self, "lead", next((i for i, layout in enumerate(self.inputs) if layout is not None), 0))
 

@@ -7,14 +7,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shardwise.backend.array import Array
+from shardwise.backend.errors import IndexRangeError
 from shardwise.backend.shape import ShapeArray
-from shardwise.collectives import ProcessGroup, all_gather, all_to_all_single, get_world, implicit
+from shardwise.collectives import (
+    ProcessGroup,
+    all_gather,
+    all_gather_object,
+    all_to_all_single,
+    get_world,
+    implicit,
+)
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Replicate
 from shardwise.dtensor.redistribute.box import line
 from shardwise.dtensor.rule.case import Case, Play, carried, lengths
 from shardwise.tensor.function import Context, Gradients
 from shardwise.tensor.ops import take
+from shardwise.tensor.ops.bound import check_index
 
 __all__ = ["Fetch", "fetch_rule", "owners", "peers", "sent_to"]
 
@@ -52,15 +61,24 @@ class Sent(NamedTuple):
     comes: list[int]
 
 
-def sent_to(group: ProcessGroup, piece: int, rows: Array, owner: Array) -> Sent:
+def sent_to(
+    group: ProcessGroup, piece: int, rows: Array, owner: Array, fault: IndexError | None = None
+) -> Sent:
     """Send each row to the rank that `owner` numbers; rows of one rank keep their order.
 
-    Two collectives: one of the counts, one of the rows.
+    Two collectives: one of the counts, one of the rows. A `fault` that a rank finds with its own rows goes
+    with the counts, and all ranks raise.
     """
     order = np.argsort(owner, kind="stable")
     goes = np.bincount(owner, minlength=group.size).astype(np.int64)
+    if fault is not None:
+        goes[:] = -1
     with implicit():
         counts = all_gather(goes[None], group)
+        wrong = np.flatnonzero(counts[:, 0] < 0)
+        if wrong.size:
+            said = all_gather_object(None if fault is None else str(fault), group)
+            raise IndexRangeError(f"rank {group.ranks[wrong[0]]}: {said[wrong[0]]}") from fault
         comes = counts[:, piece]
         came = all_to_all_single(np.ascontiguousarray(rows[order]), comes.tolist(), goes.tolist(), group)
     return Sent(came, order, goes.tolist(), comes.tolist())
@@ -73,6 +91,15 @@ def answered(group: ProcessGroup, way: Sent, rows: Array) -> Array:
     out = np.empty_like(back)
     out[way.order] = back
     return out
+
+
+def _fault(index: Array, size: int, dim: int, negative: bool) -> IndexError | None:
+    """Return what is wrong with the values of an index, if anything."""
+    try:
+        check_index("index_select", index, size, dim, negative)
+    except IndexRangeError as error:
+        return error
+    return None
 
 
 class Fetch(take.IndexSelect):
@@ -90,8 +117,10 @@ class Fetch(take.IndexSelect):
             return take.IndexSelect.forward(ctx, a, index, dim, negative)
         ctx.dim = dim = dim % a.ndim
         group, piece = peers(lies, dim)
+        fault = _fault(index, lies.shape[dim], dim, negative)
         places = np.where(index < 0, index + lies.shape[dim], index).astype(np.int64)
-        way = ctx.way = sent_to(group, piece, places, owners(lies, dim, places))
+        owner = owners(lies, dim, places) if fault is None else np.zeros_like(places)
+        way = ctx.way = sent_to(group, piece, places, owner, fault)
         ctx.asked = way.rows - lies.ranges[dim][piece][0]
         ctx.size = a.shape[dim]
         ctx.save(index)

@@ -20,6 +20,7 @@ from shardwise.dtensor.rule.formula import settled
 from shardwise.dtensor.rule.part import terms_along, with_outer_dim, without_dim
 from shardwise.dtensor.rule.region import Linear, region
 from shardwise.dtensor.rule.skip import is_outside, skipped
+from shardwise.dtensor.together import raised_together, raises_together
 from shardwise.tensor.joining import stack, where
 from shardwise.tensor.mode import override
 from shardwise.tensor.tensor import Tensor
@@ -160,7 +161,14 @@ class _Labels:
 
     def __init__(self, scores: _Scores, target: Any, ignore_index: int) -> None:
         labels: Array = target.placed_as(scores.rows.with_dtype(target.dtype)).to_local().data
-        check_classes("cross_entropy", labels, scores.classes, ignore_index)
+
+        def check() -> None:
+            check_classes("cross_entropy", labels, scores.classes, ignore_index)
+
+        if raises_together():
+            raised_together(scores.layout.mesh, check)
+        else:
+            check()
         counted = labels != ignore_index
         whole = np.where(counted, labels, 0)
         near = whole - scores.start
