@@ -65,8 +65,18 @@ class Tied:
         data = held[0].data
         if owner in stages:
             data = dict(stages[owner].submodule.named_parameters())[self.places[0][1]].data
+        learns = [parameter.requires_grad for parameter in held]
         if len(members) > 1:
             data = broadcast(data, ranks[placement[owner]], get_group(members))
+            counts = np.array([sum(learns), len(learns)])
+            learning, all_ = all_reduce(counts, group=get_group(members)).tolist()
+        else:
+            learning, all_ = sum(learns), len(learns)
+        if learning not in (0, all_):
+            raise ScheduleError(
+                f"tied: {self.places} require grad in {learning} of {all_} places; they are one parameter, "
+                "which learns or does not: call requires_grad_ alike on all of them"
+            )
         for parameter in held:
             if parameter.data.shape != data.shape:
                 raise ScheduleError(
@@ -92,7 +102,7 @@ class Tied:
     ) -> None:
         """Give all holders the sum of their gradients of this step, and of those `before`."""
         held = self.held(stages)
-        if not held:
+        if not held or not held[0].requires_grad:
             return
         total = np.zeros_like(held[0].data)
         for parameter in held:

@@ -169,6 +169,33 @@ class WeightGradients:
         task, self._task = self._task, None
         task.run()
 
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        """The arrays that are kept until then: gradients, and what ops saved for those of their weights.
+
+        Weights, which are there anyway, are not among them; nothing is, once it has run.
+        """
+        if self._task is None:
+            return ()
+        roots, want = self._task.roots, self._task.want
+        found = {id(grad): grad for _, _, grad in roots if grad is not None}
+        seen: set[int] = set()
+        stack = [target for target, _, _ in roots]
+        leaves: set[int] = set()
+        while stack:
+            target = stack.pop()
+            if type(target) is not Node:
+                if want is None or want(target, 0):
+                    leaves.add(id(target.data))
+                continue
+            if id(target) in seen:
+                continue
+            seen.add(id(target))
+            if type(target.saved) is tuple:
+                found.update({id(array): array for array in target.saved if hasattr(array, "nbytes")})
+            stack.extend([each for each in target._targets if each is not None])
+        return tuple([array for key, array in found.items() if key not in leaves])
+
 
 def backward_inputs(
     outputs: Sequence[Any], gradients: Sequence[Any] | None, inputs: Sequence[Any]

@@ -199,6 +199,12 @@ class GraphTask:
         else:
             need = tuple([target is not None for target in targets])
             need = node.need if need == node.need else need  # told apart by identity
+            if (
+                self.park is not None
+                and need is not node.need
+                and type(node.saved) not in (tuple, type(None))
+            ):
+                node.saved = saved_arrays(node)  # made again, once for both halves
             if True in need:
                 self._differentiate(node, grads, targets, need)
             if self.park is not None and need is not node.need:
