@@ -6,8 +6,10 @@ from shardwise.rpc import autograd as autograd
 from shardwise.rpc import functions as functions  # its own names stay below it, as PyTorch has them
 from shardwise.rpc.call import rpc_async, rpc_sync, wait_all_calls
 from shardwise.rpc.call import wait_all_calls as _wait_all
+from shardwise.rpc.distributed_optimizer import DistributedOptimizer, DistributedScheduler
 from shardwise.rpc.future import Future, collect_all, wait_all
 from shardwise.rpc.making import remote, stream
+from shardwise.rpc.remote_module import RemoteModule
 from shardwise.rpc.rref import RRef
 from shardwise.rpc.serving.options import RpcBackendOptions
 from shardwise.rpc.simulation import Simulation
@@ -25,8 +27,11 @@ from shardwise.rpc.start import set_rpc_timeout as _set_rpc_timeout
 from shardwise.rpc.worker_info import WorkerInfo
 
 __all__ = [
+    "DistributedOptimizer",
+    "DistributedScheduler",
     "Future",
     "RRef",
+    "RemoteModule",
     "RpcBackendOptions",
     "Simulation",
     "WorkerInfo",

@@ -17,11 +17,13 @@ from shardwise.rpc.autograd.record import ContextRecord, Received
 from shardwise.rpc.autograd.sweep import Mode, Pass, PassId, Root
 from shardwise.rpc.courier import Courier
 from shardwise.rpc.future import Future, collect_all
+from shardwise.tensor import Tensor
 from shardwise.tensor.tape import Target
 
 __all__ = ["Contexts"]
 
 _REMEMBERED = 10_000  # contexts that have ended, in case that messages of theirs are still on their way
+_BROKEN_OFF = "backward was broken off: another worker has failed in it"
 _PLAIN = ("errand", "autograd.")  # kinds of messages that are no part of a program
 
 
@@ -91,8 +93,18 @@ class Contexts:
             raise AutogradError(self._missing(id))
         return record
 
-    def __len__(self) -> int:
-        return len(self._records)
+    def gradients(self, id: int) -> dict[Tensor, Tensor]:
+        """Give the gradients that a context has here; none if it has not come here."""
+        record = self._records.get(id)
+        return {} if record is None else record.gradients()
+
+    def debug_info(self) -> dict[str, int]:
+        """Give how many contexts there are, and backward passes in them."""
+        records = list(self._records.values())
+        return {
+            "num_autograd_contexts": len(records),
+            "num_backward_passes": sum(len(record.passes) for record in records),
+        }
 
     def _missing(self, id: int) -> str:
         return (
@@ -174,9 +186,7 @@ class Contexts:
     def _pass(self, record: ContextRecord, id: PassId, retain_graph: bool, mode: Mode) -> Pass:
         with record.lock:
             if id in record.ended:
-                raise AutogradError(
-                    f"backward was broken off: another worker has failed in it, on {self._agent.me}"
-                )
+                raise record.ended[id] or AutogradError(_BROKEN_OFF)
             running: Pass | None = record.passes.get(id)
             if running is None:
 
@@ -220,10 +230,10 @@ class Contexts:
         with record.lock:
             running = record.passes.pop(pass_id, None)
             told = pass_id in record.aborted
-            record.ended.add(pass_id)
+            record.ended.setdefault(pass_id, None)
             record.aborted.add(pass_id)
         if running is not None:
-            running.fail(AutogradError("backward was broken off: another worker has failed in it"))
+            running.fail(AutogradError(_BROKEN_OFF))
         if not told:
             for worker in record.known - {self._me}:
                 self._courier.tell(worker, "autograd.abort", id, pass_id)

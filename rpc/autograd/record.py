@@ -61,8 +61,8 @@ class ContextRecord:
     inbox : mapping of Node to Received
     passes : dict of (int, int) to Pass
         Backward passes that run.
-    ended : set of (int, int)
-        Passes that run no more.
+    ended : dict of (int, int) to (BaseException or None)
+        Passes that run no more, and why if that was an error.
     aborted : set of (int, int)
         Those of them that were broken off, which the known workers were told.
     """
@@ -74,7 +74,7 @@ class ContextRecord:
         self.sent: dict[MessageId, Sent] = {}
         self.inbox: WeakKeyDictionary[Node, Received] = WeakKeyDictionary()
         self.passes: dict[tuple[int, int], Any] = {}
-        self.ended: set[tuple[int, int]] = set()
+        self.ended: dict[tuple[int, int], BaseException | None] = {}
         self.aborted: set[tuple[int, int]] = set()
         self._grads: dict[Tensor, Array] = {}
         self._depths: WeakKeyDictionary[Node, int] = WeakKeyDictionary()

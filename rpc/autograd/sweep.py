@@ -122,7 +122,7 @@ class Pass:
     def fail(self, error: BaseException) -> None:
         """End with an error."""
         if self.done.offer_exception(error):
-            self._leave()
+            self._leave(error)
 
     def _go_on(self) -> None:
         """Run as far as the gradients go that are here; one thread at a time does."""
@@ -138,8 +138,9 @@ class Pass:
                         break
                     message = self._order.pop()
                     grads = self._arrived.pop(message)
+                ours = len({id(grad) for grad in grads}) == len(grads)  # one array may be there twice
                 for (target, index), grad in zip(self.record.sent[message].edges, grads, strict=True):
-                    task.deliver(target, index, grad, fresh=True)
+                    task.deliver(target, index, grad, fresh=ours)
         except BaseException as error:
             self.fail(error)
             return
@@ -176,12 +177,12 @@ class Pass:
         assert self._task is not None
         self._task.leaves.collect()
         if self.done.offer_result(None):
-            self._leave()
+            self._leave(None)
 
-    def _leave(self) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         with self.record.lock:
             self.record.passes.pop(self.id, None)
-            self.record.ended.add(self.id)
+            self.record.ended.setdefault(self.id, error)
 
 
 class _Task(GraphTask):

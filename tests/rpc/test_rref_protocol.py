@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rpc_cluster import EMPTY, Box, counts, forget, keep, name_of, pass_on, store, stores, take
+from ranks.cluster import EMPTY, Box, counts, forget, keep, name_of, pass_on, store, stores, take
 from shardwise import rpc
 from shardwise.backend.errors import RpcError, RpcTimeoutError, RRefError
 
