@@ -11,7 +11,7 @@ from typing import TypeAlias
 __all__ = ["Place", "is_inside", "source_line", "source_place", "spell_place"]
 
 Place: TypeAlias = tuple[CodeType, int]
-"""A line of code that runs: cheap to take, to be spelled by `spell_place` if anybody asks."""
+"""An instruction of code that runs: cheap to take, and `spell_place` finds its line if anybody asks."""
 
 # Files of the package, whether reached through the links of src/ or at the top of the repository.
 _INSIDE = tuple(
@@ -39,7 +39,7 @@ def source_line(depth: int = 1) -> str:
 
 
 def source_place(depth: int = 1) -> Place:
-    """Return the line of the innermost caller outside the package.
+    """Return where the innermost caller outside the package is.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def source_place(depth: int = 1) -> Place:
     while is_inside(code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
         code = frame.f_code
-    return code, frame.f_lineno
+    return code, frame.f_lasti
 
 
 @cache
@@ -62,5 +62,6 @@ def is_inside(name: str) -> bool:
 
 def spell_place(place: Place) -> str:
     """Write a place as ``"path:line"``."""
-    code, line = place
-    return f"{code.co_filename}:{line}"
+    code, at = place
+    lines = (line for begin, end, line in code.co_lines() if begin <= at < end)
+    return f"{code.co_filename}:{next(lines, None) or code.co_firstlineno}"

@@ -79,7 +79,7 @@ class ProcessGroup:
         self.timeout = timeout
         self.transport = transport
         self.lane = Lane(transport.lock, overdue)
-        self._write = ledger.write
+        self._ledger = ledger
         self._lock = threading.Lock()
         self._connecting: Connecting | None = None
         self._device: DevicePart | None = None
@@ -404,7 +404,7 @@ class ProcessGroup:
         # Between here and the user are at least the method that records, and two functions above it.
         place = source_place(4)
         record = Record(op, seq, self.name, self.size, dtype, shape, is_implicit(), how, place)
-        self._write(record)
+        self._ledger.write(record)
         return record
 
     def close(self) -> None:

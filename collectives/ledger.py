@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
@@ -211,21 +211,22 @@ class Ledger:
     capacity : int
     log : int, optional
         The rank that each record is logged for as it is written; nothing is by default.
+
+    Attributes
+    ----------
+    write : callable
+        Append one record; the oldest one goes when the ring is full. It is the ring's own method as long as
+        nobody listens.
     """
+
+    write: Callable[[Record], None]
 
     def __init__(self, capacity: int = _RING, log: int | None = None) -> None:
         self._log = log
         self._ring: deque[Record] = deque(maxlen=capacity)
         self._listeners: tuple[list[Record], ...] = ()
         self._lock = threading.Lock()
-
-    def write(self, record: Record) -> None:
-        """Append one record; the oldest one goes when the ring is full."""
-        self._ring.append(record)
-        for listener in self._listeners:
-            listener.append(record)
-        if self._log is not None:
-            _log.info("%s", spell_record(self._log, record))
+        self._choose()
 
     @property
     def records(self) -> list[Record]:
@@ -236,11 +237,23 @@ class Ledger:
         """Append each coming record to `records` too."""
         with self._lock:
             self._listeners = (*self._listeners, records)
+            self._choose()
 
     def ignore(self, records: list[Record]) -> None:
         """Undo `listen`."""
         with self._lock:
             self._listeners = tuple(each for each in self._listeners if each is not records)
+            self._choose()
+
+    def _choose(self) -> None:
+        self.write = self._ring.append if not self._listeners and self._log is None else self._tell
+
+    def _tell(self, record: Record) -> None:
+        self._ring.append(record)
+        for listener in self._listeners:
+            listener.append(record)
+        if self._log is not None:
+            _log.info("%s", spell_record(self._log, record))
 
 
 def show_log() -> None:

@@ -43,6 +43,8 @@ def operands(x: A | None, out: A | None, op: str) -> tuple[Array, Array | None, 
     """
     source: Any = x
     target: Any = out
+    if type(x) is np.ndarray and (out is None or type(out) is np.ndarray):
+        return x, out, _as_it_is
     if not isinstance(x, Tensor) and not isinstance(out, Tensor):
         return source, target, _as_it_is
     for one in (source, target):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -50,6 +50,16 @@ _OTHER = 255
 _MET = Rule(0, 0)  # of what is done when all have come
 
 _FINISHED = Finished()
+
+
+class _Plan(NamedTuple):
+    """What is the same in all calls of one collective, reduction and dtype."""
+
+    number: int
+    loop: int  # the address of two numbers: where the loop that reduces is, and the bytes of its element
+    little: float  # bytes that go at once
+    movable: bool  # whether it can go by shared memory at all
+    kept: Array  # what `loop` points to
 
 
 class ShmChannel:
@@ -101,11 +111,18 @@ class ShmChannel:
         self._reach = Reach()
         self.follow(rules)
         self._state = ring.state
+        ring.state[place.MEET_SPIN : place.YIELDS + 1] = (
+            patience.first_spin,
+            patience.first_yields,
+            patience.spin,
+            patience.yields,
+        )
+        self._no_loop = np.array((0, 1), np.int64)
 
     def follow(self, rules: Mapping[str, Rule]) -> None:
         """Have the collectives go by `rules`, by name; all members do, between two operations."""
         self._rules = [rules.get(name, _MET) for name in place.KINDS]
-        self._plans: dict[tuple[int, str, np.dtype[Any]], tuple[int, int, int, float]] = {}
+        self._plans: dict[tuple[int, str, int], _Plan] = {}
 
     def all_reduce(self, x: Array, out: Array, op: Reduction) -> Pending:
         nbytes = x.nbytes
@@ -190,10 +207,21 @@ class ShmChannel:
         block = arenas().block(math.prod(shape) * dtype.itemsize) if placing.wants else None
         where = np.array((-1, 0, 0, 0) if block is None else block.place, np.int64)
         call = kind | _CODES.get(dtype, _OTHER) << 16 | place.PLACED << 24
+        status = self._run(
+            self._state,
+            call,
+            self._no_loop.ctypes.data,
+            placing.nbytes,
+            id(where) + _DATA,
+            where.nbytes,
+            0,
+            0,
+        )
+        meeting = Operation(status, self._run, self._state, self._patience, self._disagreement, None)
         return Placement(
             placing,
             block,
-            self._operation(call, place.PLACED, 0, 1, placing.nbytes, where, where.nbytes, None, 0),
+            meeting,
             lambda: self.ring.sent_along(len(where)),
             self._reached,
             lay,
@@ -243,41 +271,17 @@ class ShmChannel:
         sent : int
             The most that a rank gives.
         """
-        plan = self._plans.get((kind, op, dtype))
+        plan = self._plans.get((kind, op, dtype.num))
         if plan is None:
-            plan = self._plans[kind, op, dtype] = self._plan(kind, op, dtype)
-        call, fold, width, little = plan
-        path = place.AT_ONCE
+            plan = self._plans[kind, op, dtype.num] = self._plan(kind, op, dtype)
+        call, loop, little, movable, _ = plan
         if sent > little:
-            movable = kind != place.EXCHANGE and (fold or not op)
             path = choose_path(self._rules[kind], sent, self._one_copy) if movable else place.BY_MPI
-        call |= path << 24 | root << 32
-        return self._operation(call, path, fold, width, nbytes, x, x_bytes, out, out_bytes, elsewhere)
-
-    def _operation(
-        self,
-        call: int,
-        path: int,
-        fold: int,
-        width: int,
-        nbytes: int,
-        x: Array | None,
-        x_bytes: int,
-        out: Array | None,
-        out_bytes: int,
-        elsewhere: Callable[[], Pending] | None = None,
-    ) -> Pending:
-        patience = self._patience
+            call |= path << 24
         status = self._run(
             self._state,
-            patience.first_spin,
-            patience.first_yields,
-            patience.spin,
-            patience.yields,
-            call,
-            path,
-            fold,
-            width,
+            call | root << 32 if root else call,
+            loop,
             nbytes,
             id(x) + _DATA,
             x_bytes,
@@ -287,17 +291,17 @@ class ShmChannel:
         if status == place.ENDED:
             return _FINISHED
         # Kept alive by the work; `elsewhere` alone would not do where it goes through here.
-        return Operation(status, self._run, self._state, patience, self._disagreement, elsewhere)
+        return Operation(status, self._run, self._state, self._patience, self._disagreement, elsewhere)
 
-    def _plan(self, kind: int, op: Reduction | str, dtype: np.dtype[Any]) -> tuple[int, int, int, float]:
-        """Give what is the same in every such call: its number, its loop, and the bytes that go at once."""
-        number = kind | _place_of(op) << 8 | _CODES.get(dtype, _OTHER) << 16
-        fold, width = 0, 1
+    def _plan(self, kind: int, op: Reduction | str, dtype: np.dtype[Any]) -> _Plan:
+        """Give what is the same in every such call."""
+        number = kind | _place_of(op) << 8 | _CODES.get(dtype, _OTHER) << 16 | place.AT_ONCE << 24
+        loop = self._no_loop
         if op:
-            fold, width = self._fold_of(op, dtype) or (0, 1)  # type: ignore[arg-type]
-        no_loop = op and not fold
-        little = -1 if kind == place.EXCHANGE or no_loop else min(self._rules[kind].at_once, place.EAGER_ROOM)
-        return number, fold, width, little
+            loop = np.array(self._fold_of(op, dtype) or (0, 1), np.int64)  # type: ignore[arg-type]
+        movable = kind != place.EXCHANGE and (not op or bool(loop[0]))
+        little = min(self._rules[kind].at_once, place.EAGER_ROOM) if movable else -1
+        return _Plan(number, loop.ctypes.data, little, movable, loop)
 
     def _disagreement(self, other: int) -> CollectiveError:
         if other >= self.ring.size:

@@ -74,7 +74,7 @@ def load_engine() -> Engine:
     here = Path(__file__).parent
     sources = [*sorted(here.glob("*_cpu.py")), here / "place.py"]
     return Engine(
-        Compiled(_run, "ring_run", 13, sources, array=True).call,
+        Compiled(_run, "ring_run", 7, sources, array=True).call,
         Compiled(_rest, "ring_rest", 3, sources, array=True).call,
         Compiled(_peek, "ring_peek", 2, sources, array=True).call,
         Compiled(_put_signal, "ring_put_signal", 1, sources, array=True).call,
@@ -83,7 +83,8 @@ def load_engine() -> Engine:
 
 
 @device(exact=True)
-def _advance(s: Array, meet_spin: int, meet_yields: int, spin: int, yields: int) -> int:
+def _advance(s: Array, meet_spin: int, meet_yields: int) -> int:
+    spin, yields = s[at.SPIN], s[at.YIELDS]
     if s[at.PHASE] == at.IDLE:
         said: int = s[at.SAID]
         return said
@@ -120,14 +121,8 @@ def _advance(s: Array, meet_spin: int, meet_yields: int, spin: int, yields: int)
 
 def _run(
     s: Array,
-    meet_spin: int,
-    meet_yields: int,
-    spin: int,
-    yields: int,
     call: int,
-    path: int,
-    fold: int,
-    width: int,
+    loop: int,
     nbytes: int,
     x: int,
     x_bytes: int,
@@ -136,31 +131,35 @@ def _run(
 ) -> int:
     """Begin an operation, if `call` is not negative, and go on as far as the others let.
 
-    Ranks that have not come yet are looked for `meet_spin` turns, and `meet_yields` with the core left to
-    others; those that work on the operation `spin` and `yields` turns. `x` and `out` are the places of the
-    fields of NumPy's arrays in which their addresses stand.
+    `call` says the collective, the path and the root; `loop` is the address of two numbers, where the loop
+    that reduces is and the bytes of its element. `x` and `out` are the places of the fields of NumPy's arrays
+    in which their addresses stand. Each argument takes Python as long as what a rank does with it.
     """
-    if call >= 0:
-        s[at.CALL] = call
-        s[at.KIND] = call & 0xFF
-        s[at.ROOT] = call >> 32
-        s[at.PATH] = path
-        s[at.FOLD] = fold
-        s[at.WIDTH] = width
-        s[at.NBYTES] = nbytes
-        # The fields of the arrays in which their addresses stand: reading them here is the fastest way.
-        s[at.X] = load64(x) if x_bytes > 0 else 0
-        s[at.X_BYTES] = x_bytes
-        s[at.OUT] = load64(out) if out_bytes > 0 else 0
-        s[at.OUT_BYTES] = out_bytes
-        s[at.TURN] += 1
-        s[at.BASE] = s[at.NEXT]
-        s[at.PHASE] = at.MEETING
-        write_header(s)
-        post(s, s[at.BASE] + 1)
-    status: int = _advance(s, meet_spin, meet_yields, spin, yields)
-    s[at.SAID] = status
-    return status
+    if call < 0:
+        status: int = _advance(s, 0, 0)
+        s[at.SAID] = status
+        return status
+    s[at.CALL] = call
+    s[at.KIND] = call & 0xFF
+    s[at.PATH] = call >> 24 & 0xFF
+    s[at.ROOT] = call >> 32
+    numbers_of = numbers(loop, 2)
+    s[at.FOLD] = numbers_of[0]
+    s[at.WIDTH] = numbers_of[1]
+    s[at.NBYTES] = nbytes
+    # The fields of the arrays in which their addresses stand: reading them here is the fastest way.
+    s[at.X] = load64(x) if x_bytes > 0 else 0
+    s[at.X_BYTES] = x_bytes
+    s[at.OUT] = load64(out) if out_bytes > 0 else 0
+    s[at.OUT_BYTES] = out_bytes
+    s[at.TURN] += 1
+    s[at.BASE] = s[at.NEXT]
+    s[at.PHASE] = at.MEETING
+    write_header(s)
+    post(s, s[at.BASE] + 1)
+    begun: int = _advance(s, s[at.MEET_SPIN], s[at.MEET_YIELDS])
+    s[at.SAID] = begun
+    return begun
 
 
 def _rest(s: Array, spin: int, yields: int, nanoseconds: int) -> int:

@@ -58,10 +58,7 @@ class Operation:
             return self._advance(self._inner)
         status = self._status
         if status != at.ELSEWHERE and status >= 0 and status != at.ENDED:
-            patience = self._patience
-            status = self._status = self._run(
-                self._state, 0, 0, patience.spin, patience.yields, -1, 0, 0, 0, 0, 0, 0, 0, 0
-            )
+            status = self._status = self._run(self._state, -1, 0, 0, 0, 0, 0, 0)
         if status == at.ENDED:
             self.open = False
             return True

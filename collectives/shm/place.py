@@ -58,8 +58,12 @@ H_CALL, H_NBYTES, H_X_REGION, H_X_OFFSET, H_OUT_REGION, H_OUT_OFFSET, H_X_ADDRES
     SCRATCH,  # address of a block
     SAID,  # what the last call said, for a rank that was interrupted as it was told
     LIMIT,  # address of a timespec, and behind it of an iovec pair
+    MEET_SPIN,  # turns in which a rank that begins looks for the others
+    MEET_YIELDS,  # and those with the core left to others
+    SPIN,  # the same for those that work on the operation
+    YIELDS,
     FIXED,
-) = range(32)
+) = range(36)
 # Behind FIXED: for each rank the address of its segment; how far it was seen; a source; its process.
 
 # Rows of the table of regions: bytes (0 once freed), then the address of each rank's part.
