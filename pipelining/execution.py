@@ -258,7 +258,9 @@ class Execution:
             action = self.actions[next_]
             if not action.kind.startswith("SEND") or carried(action) not in self._left:
                 break
+            begin = perf_counter()
             self._send(action)
+            self.recording.add(next_, action, begin, 0.0, perf_counter())
             sent.add(next_)
         return sent
 

@@ -128,7 +128,7 @@ def _transfers(
                 source,
                 owners[target, event[2]],
                 event,
-                ready,
+                min(ready, left),
                 left,
                 max(arrival, default=left),
                 amount,
