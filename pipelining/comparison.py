@@ -14,7 +14,7 @@ from shardwise.backend.select import backend_of
 from shardwise.nn import Module
 from shardwise.pipelining.arguments import Crossing
 from shardwise.pipelining.skip import Box, carrying
-from shardwise.tensor import Tensor, random, tree_leaves
+from shardwise.tensor import Tensor, random, tree_leaves, tree_map
 from shardwise.tensor.autograd import backward
 
 __all__ = ["Comparison", "compare", "go_back", "undisturbed"]
@@ -60,7 +60,8 @@ def compare(
     runs = []
     for parts in ([], stages):
         with undisturbed(model), random.replay(streams):
-            outputs = _staged(parts, args, kwargs) if parts else _whole(model, args, kwargs)
+            given = tree_map(_copy, args), tree_map(_copy, kwargs)  # some models write into what they get
+            outputs = _staged(parts, *given) if parts else _whole(model, *given)
             gradients = {n: _host(p.grad) for n, p in model.named_parameters() if p.grad is not None}
             buffers = {n: _host(b) for n, b in model.named_buffers()}
             runs.append((outputs, gradients, buffers))
@@ -112,6 +113,10 @@ def _staged(stages: Sequence[Module], args: tuple[Any, ...], kwargs: dict[str, A
     for pairs in reversed(crossed[:-1]):
         go_back([gave for gave, _ in pairs], [_sum_of_gradients(took) for _, took in pairs])
     return [_host(each) for each in results]
+
+
+def _copy(leaf: Any) -> Any:
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
 
 
 def _leaf(tensor: Tensor) -> Tensor:

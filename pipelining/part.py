@@ -15,7 +15,7 @@ from shardwise.pipelining.cut import Part
 from shardwise.pipelining.marker import watched_by
 from shardwise.pipelining.replay import EndOfStage, Replay
 from shardwise.pipelining.skip import Box, carrying, fetch, stash
-from shardwise.pipelining.trace import Trace, TracedValue
+from shardwise.pipelining.trace import Alias, Fixed, Leaf, Trace, TracedValue
 from shardwise.tensor import Tensor, next_draw, tree_leaves, tree_unflatten
 from shardwise.tensor.mode import current_mode, override
 
@@ -109,7 +109,7 @@ class StageModule(Module):
                 f"stage {self._index}: the model ended before the cut {part.end}; with values it does other "
                 "things than without"
             )
-        return result
+        return replay.with_values(result)
 
     def _given(self, part: Part, results: Sequence[Tensor], arguments: Arguments) -> Crossing:
         """Put aside what later stages fetch, and return what the next one gets."""
@@ -155,12 +155,7 @@ class StageModule(Module):
             results = [_shaped(v.fact, v.requires_grad(part.stop)) for v in part.outgoing]
             return self._given(part, results, arguments)
         assert trace.tree is not None
-        leaves = [leaf[0] if isinstance(leaf, tuple) else self._result(trace, leaf) for leaf in trace.leaves]
-        return tree_unflatten(trace.tree, leaves)
-
-    def _result(self, trace: Trace, number: int) -> Tensor:
-        value = trace.values[number]
-        return _shaped(value.fact, value.requires_grad(trace.end))
+        return tree_unflatten(trace.tree, [_result(trace, leaf) for leaf in trace.leaves])
 
     def train(self, mode: bool = True) -> Self:
         """Put the stage into training mode (or out of it)."""
@@ -216,6 +211,13 @@ class StageModule(Module):
 
 def _name_of(value: TracedValue) -> str:
     return f"value {value.number}"
+
+
+def _result(trace: Trace, leaf: Leaf) -> Any:
+    if isinstance(leaf, Fixed):
+        return leaf.value
+    value = trace.values[leaf.number if isinstance(leaf, Alias) else leaf]
+    return _shaped(value.fact, value.requires_grad(trace.end) and not isinstance(leaf, Alias))
 
 
 def _shaped(fact: Any, requires_grad: bool) -> Tensor:

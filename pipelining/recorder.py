@@ -21,7 +21,7 @@ from shardwise.pipelining.absent import Absent, is_absent
 from shardwise.pipelining.arguments import Arguments
 from shardwise.pipelining.marker import CallId, watched_by
 from shardwise.pipelining.skip import Box, carrying
-from shardwise.pipelining.trace import ROOT, Call, Fact, OpKey, Step, Trace, TracedValue
+from shardwise.pipelining.trace import ROOT, Alias, Call, Fact, Fixed, Leaf, OpKey, Step, Trace, TracedValue
 from shardwise.tensor import Tensor, function, random, tree_flatten
 from shardwise.tensor.mode import current_mode, override
 from shardwise.tensor.signature import flops
@@ -231,8 +231,12 @@ class _Recorder:
         call.markers = len(self.trace.markers) - markers
         return result
 
-    def _leaf(self, leaf: Any) -> Any:
-        return self._number(leaf) if is_absent(leaf) or _is_array(leaf) else (leaf,)
+    def _leaf(self, leaf: Any) -> Leaf:
+        if not _is_array(leaf):
+            return Fixed(leaf)
+        number = self._number(leaf)
+        is_itself = self._tensors.get(id(leaf)) == number or not isinstance(leaf, Tensor)
+        return number if is_itself else Alias(number)
 
     def _drawn(self) -> Counter[str]:
         scope = random.scope()

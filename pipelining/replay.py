@@ -25,11 +25,11 @@ from shardwise.pipelining.absent import Absent, become, is_absent
 from shardwise.pipelining.cut import Part
 from shardwise.pipelining.marker import Anchor, CallId, unwatched
 from shardwise.pipelining.recorder import arrays_in, calling_place
-from shardwise.pipelining.trace import ROOT, Call, Fact, OpKey, Step
+from shardwise.pipelining.trace import ROOT, Alias, Call, Fact, Fixed, Leaf, OpKey, Step
 from shardwise.tensor import Context, Function, Tensor, is_grad_enabled, random, tree_leaves
 from shardwise.tensor.function import Gradients
 from shardwise.tensor.mode import Door, override
-from shardwise.tensor.tree import tree_unflatten
+from shardwise.tensor.tree import tree_flatten, tree_unflatten
 
 __all__ = ["EndOfStage", "Replay"]
 
@@ -125,6 +125,11 @@ class Replay:
             found.append(held if isinstance(held, Tensor) else Tensor(held))
         return found
 
+    def with_values(self, result: Any) -> Any:
+        """Return the results of the model with what was received in place of what stands for it."""
+        leaves, tree = tree_flatten(result)
+        return tree_unflatten(tree, [self._with_values(leaf) for leaf in leaves])
+
     def _other_run(self, what: str) -> ScheduleError:
         return ScheduleError(
             f"stage {self.part.index} does not come to {what}: with values the model does other ops than "
@@ -168,11 +173,15 @@ class Replay:
         if scope is not None:
             for path, count in call.draws:
                 scope.counts[path] = scope.counts.get(path, 0) + count
-        leaves = [leaf[0] if isinstance(leaf, tuple) else self._shown(leaf) for leaf in call.leaves]
         assert call.tree is not None
-        return tree_unflatten(call.tree, leaves)
+        return tree_unflatten(call.tree, [self._shown(leaf) for leaf in call.leaves])
 
-    def _shown(self, number: int) -> Any:
+    def _shown(self, leaf: Leaf) -> Any:
+        if isinstance(leaf, Fixed):
+            return leaf.value
+        if isinstance(leaf, Alias):
+            return self._shown(leaf.number).detach()
+        number = leaf
         if number not in self.held:
             self.hold(number, _absent(self.part.trace.values[number].fact))
         return self.held[number]

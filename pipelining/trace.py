@@ -7,13 +7,13 @@ Events are counted: each op, each entry into a module and each exit is one. A cu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from shardwise.backend.source import Place, spell_place
 from shardwise.pipelining.marker import Anchor, CallId
 from shardwise.tensor.tree import TreeDef
 
-__all__ = ["ROOT", "Call", "Fact", "OpKey", "Step", "Trace", "TracedValue"]
+__all__ = ["ROOT", "Alias", "Call", "Fact", "Fixed", "Leaf", "OpKey", "Step", "Trace", "TracedValue"]
 
 ROOT = CallId("", 0)
 
@@ -36,6 +36,22 @@ class Fact(NamedTuple):
     shape: tuple[int, ...]
     dtype: Any
     place: str
+
+
+class Fixed(NamedTuple):
+    """A result that is no array."""
+
+    value: Any
+
+
+class Alias(NamedTuple):
+    """A result that is not a value itself, but looks at its memory without its history, as by detach()."""
+
+    number: int
+
+
+Leaf: TypeAlias = int | Alias | Fixed
+"""A result: the number of a value, or one of the others."""
 
 
 @dataclass(slots=True)
@@ -127,8 +143,8 @@ class Call:
     id : CallId
     enter, leave : int
         Its first event and its last one.
-    leaves : tuple
-        The results: numbers of values; what is no array, in a tuple of one.
+    leaves : tuple of Leaf
+        The results.
     tree : TreeDef or None
         How results are nested.
     draws, calls : tuple of (str, int)
@@ -142,7 +158,7 @@ class Call:
     id: CallId
     enter: int
     leave: int = -1
-    leaves: tuple[Any, ...] = ()
+    leaves: tuple[Leaf, ...] = ()
     tree: TreeDef | None = None
     draws: tuple[tuple[str, int], ...] = ()
     calls: tuple[tuple[str, int], ...] = ()
@@ -164,8 +180,8 @@ class Trace:
         The event of each `pipe_split`, and whether it is inside of `recompute`.
     draws : list of int
         Events before which random bits were drawn.
-    leaves : tuple
-        The results of the model, as those of a `Call`.
+    leaves : tuple of Leaf
+        The results of the model.
     tree : TreeDef or None
         How they are nested.
     end : int
@@ -177,14 +193,18 @@ class Trace:
     calls: dict[CallId, Call] = field(default_factory=dict)
     markers: list[tuple[int, bool]] = field(default_factory=list)
     draws: list[int] = field(default_factory=list)
-    leaves: tuple[Any, ...] = ()
+    leaves: tuple[Leaf, ...] = ()
     tree: TreeDef | None = None
     end: int = 0
 
     @property
     def outputs(self) -> list[int]:
         """The values among the results."""
-        return [leaf for leaf in self.leaves if isinstance(leaf, int)]
+        return [
+            leaf.number if isinstance(leaf, Alias) else leaf
+            for leaf in self.leaves
+            if not isinstance(leaf, Fixed)
+        ]
 
     def event_of(self, anchor: Anchor) -> int | None:
         """Return the event at which a cut at an anchor begins the later stage; None if it is not passed."""
