@@ -69,14 +69,15 @@ class Module(Placement, State):
             with random.enter(random.Scope(self.module_paths)):
                 return self(*args, **kwargs)
         if scope is None:
-            return self._call_hooked(args, kwargs)
+            return self.call_with_hooks(args, kwargs)
         scope.stack.append(self)
         try:
-            return self._call_hooked(args, kwargs)
+            return self.call_with_hooks(args, kwargs)
         finally:
             scope.stack.pop()
 
-    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the forward between its hooks: all of a call but what random streams need to know of it."""
         watched = self._forward_pre_hooks or self._forward_hooks
         if not (watched or self._backward_pre_hooks or self._backward_hooks):
             return self.forward(*args, **kwargs)

@@ -43,6 +43,9 @@ class Absent(Tensor):
         """True: there is no memory to be asked about."""
         return True
 
+    def __repr__(self) -> str:
+        return f"Absent(shape={self.shape}, dtype={self.dtype}, device={self.place!r})"
+
     def wrap(self, array: Array) -> Tensor:
         """Make a tensor, without history, of an array: as absent as this one, if the array has no data."""
         if not isinstance(array, ShapeArray):

@@ -234,10 +234,10 @@ class _Liveness:
         if value.source in ("parameter", "buffer"):
             part.state.add(value.name)
             return
-        if value.made >= part.begin:
-            return
         if value.source == "keyword":
             part.keywords.setdefault(value.name, step.line if step is not None else "the end of the model")
+            return
+        if value.made >= part.begin:
             return
         if not self.free[number]:
             self.users.setdefault(number, set()).add(part.index)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from shardwise.backend.errors import ScheduleError
 from shardwise.nn import Module
 
 __all__ = [
-    "Anchor", "CallId", "SplitPoint", "Watcher", "annotate_split_points", "pipe_split", "unwatched", "watch",
-    "watched_by",
+    "Anchor", "CallId", "Run", "SplitPoint", "Watcher", "annotate_split_points", "annotated", "check_spec",
+    "pipe_split", "unwatched", "watch", "watched_by",
 ]  # fmt: skip
 
 
@@ -48,13 +48,15 @@ class Anchor(NamedTuple):
         return f"{self.kind} {path}" + (f", call {number}" if number else "")
 
 
+Run: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+"""Runs a module between its hooks."""
+
+
 class Watcher(Protocol):
     """Is asked to make each call of a watched module, and told of each `pipe_split`."""
 
-    def call(
-        self, path: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Return what ``forward(*args, **kwargs)`` does, or something in its place."""
+    def call(self, path: str, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what ``run(args, kwargs)`` does, or something in its place."""
 
     def marker(self) -> None:
         """Note that the code passes a `pipe_split`."""
@@ -85,13 +87,13 @@ def pipe_split() -> None:
 
 
 def annotate_split_points(module: Module, spec: Mapping[str, SplitPoint]) -> None:
-    """Put a `pipe_split` before or behind the forward of submodules, by their paths.
+    """Note on submodules that the model is to be cut before or behind them, when `pipeline` splits it.
 
     Parameters
     ----------
     module : Module
-        Is changed: hooks are registered on its submodules.
     spec : mapping of str to SplitPoint
+        By their paths.
 
     Raises
     ------
@@ -101,10 +103,16 @@ def annotate_split_points(module: Module, spec: Mapping[str, SplitPoint]) -> Non
     check_spec(module, spec)
     for path, point in spec.items():
         part = module.get_submodule(path)
-        if point is SplitPoint.BEGINNING:
-            part.register_forward_pre_hook(_split_before)
-        else:
-            part.register_forward_hook(_split_behind)
+        object.__setattr__(part, "split_points", (*getattr(part, "split_points", ()), point))
+
+
+def annotated(module: Module) -> list[tuple[str, SplitPoint]]:
+    """Return what `annotate_split_points` noted, by path."""
+    return [
+        (path, point)
+        for path, part in module.named_modules()
+        for point in dict.fromkeys(getattr(part, "split_points", ()))
+    ]
 
 
 def check_spec(module: Module, spec: Mapping[str, SplitPoint]) -> None:
@@ -123,26 +131,17 @@ def check_spec(module: Module, spec: Mapping[str, SplitPoint]) -> None:
             )
 
 
-def _split_before(module: Module, args: tuple[Any, ...]) -> None:
-    pipe_split()
-
-
-def _split_behind(module: Module, args: tuple[Any, ...], output: Any) -> None:
-    pipe_split()
-
-
 def watch(root: Module) -> None:
     """Have the calls of all modules below `root` go through whoever watches; see `watched_by`."""
     for path, module in root.named_modules():
         if path:
-            object.__setattr__(module, "forward", functools.partial(_called, path, module.forward))
+            called = functools.partial(_called, path, module.call_with_hooks)
+            object.__setattr__(module, "call_with_hooks", called)
 
 
-def _called(path: str, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _called(path: str, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     watcher = _watcher.get()
-    if watcher is None:
-        return forward(*args, **kwargs)
-    return watcher.call(path, forward, args, kwargs)
+    return run(args, kwargs) if watcher is None else watcher.call(path, run, args, kwargs)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from shardwise.backend.errors import ScheduleError
 from shardwise.nn import Module
 from shardwise.pipelining.absent import copy_keeping, is_absent
 from shardwise.pipelining.comparison import go_back, undisturbed
-from shardwise.pipelining.marker import CallId, watch, watched_by
+from shardwise.pipelining.marker import CallId, Run, watch, watched_by
 from shardwise.pipelining.trace import Trace
 from shardwise.tensor import Tensor, random, tree_leaves
 from shardwise.tensor.timeline import Span, time_ops
@@ -73,14 +73,12 @@ class _Clock:
         self.event = 0
         self._counts: Counter[str] = Counter()
 
-    def call(
-        self, path: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call(self, path: str, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call."""
         call = self.trace.calls.get(CallId(path, self._counts[path]))
         self._counts[path] += 1
         self.event = self.event if call is None else call.enter
-        result = forward(*args, **kwargs)
+        result = run(args, kwargs)
         self.event = self.event if call is None else call.leave
         return result
 

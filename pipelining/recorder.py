@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
+import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from shardwise.nn import Module
 from shardwise.nn import functions as nn_functions
 from shardwise.pipelining.absent import Absent, is_absent
 from shardwise.pipelining.arguments import Arguments
-from shardwise.pipelining.marker import CallId, watched_by
+from shardwise.pipelining.marker import CallId, Run, watched_by
 from shardwise.pipelining.skip import Box, carrying
 from shardwise.pipelining.trace import ROOT, Alias, Call, Fact, Fixed, Leaf, OpKey, Step, Trace, TracedValue
 from shardwise.tensor import Tensor, function, random, tree_flatten
@@ -91,8 +92,9 @@ class _Recorder:
         self._keys: Counter[tuple[CallId, Place, str]] = Counter()
         self._tensors: dict[int, int] = {}
         self._arrays: dict[int, int] = {}
-        self._held: list[Any] = []  # what is named by its id must stay alive
-        self._recent: list[tuple[int, Tensor]] = []
+        self._held: list[Any] = []  # arrays that are named by their id must stay alive; tensors must not:
+        self._objects: dict[int, weakref.ref[Tensor]] = {}  # who looks at whose memory would be another thing
+        self._recent: list[int] = []
         self._seen: dict[int, tuple[int, int]] = {}
         self._saved: set[int] = set()  # arrays that some op keeps for backward, or that are there anyway
 
@@ -113,10 +115,11 @@ class _Recorder:
         fact = Fact(tuple(array.shape), array.dtype, place)
         value = TracedValue(number, max(self.event - 1, 0), source, fact, name, not is_absent(leaf))
         self.trace.values.append(value)
-        self._held += [leaf, array]
+        self._held.append(array)
         self._arrays.setdefault(id(array), number)
         if isinstance(leaf, Tensor):
             self._tensors[id(leaf)] = number
+            self._objects[number] = weakref.ref(leaf)
             value.history.append((self.event - 1, leaf.requires_grad))
             self._seen[number] = (leaf.version.count, id(array))
         return number
@@ -124,14 +127,17 @@ class _Recorder:
     def _number(self, leaf: Any) -> int:
         """Return which value a tensor or array is; a new one, if it came without an op."""
         found = self._tensors.get(id(leaf))
-        if found is not None:
+        if found is not None and self._objects[found]() is leaf:
             return found
         array = leaf.data if isinstance(leaf, Tensor) else leaf
         found = self._arrays.get(id(array))
         return self._new(leaf, "other") if found is None else found
 
-    def _look(self, number: int, tensor: Tensor) -> None:
-        """Note whether a tensor was written into, and whether it requires grad now."""
+    def _look(self, number: int) -> None:
+        """Note whether a tensor was written into, and whether it requires grad now, if it is still there."""
+        tensor = self._objects[number]()
+        if tensor is None:
+            return
         value = self.trace.values[number]
         now = (tensor.version.count, id(tensor.data))
         if self._seen.get(number, now) != now:
@@ -144,8 +150,8 @@ class _Recorder:
 
     def _next(self) -> int:
         """Begin an event; what the op before it did to its inputs is done by now."""
-        for number, tensor in self._recent:
-            self._look(number, tensor)
+        for number in self._recent:
+            self._look(number)
         self._recent.clear()
         self.event += 1
         return self.event - 1
@@ -161,9 +167,9 @@ class _Recorder:
         for number, each in zip(numbers, given, strict=True):
             value = self.trace.values[number]
             value.reads.append(event)
-            if isinstance(each, Tensor) and self._tensors.get(id(each)) == number:
-                self._look(number, each)
-                self._recent.append((number, each))
+            if number in self._objects and self._objects[number]() is each:
+                self._look(number)
+                self._recent.append(number)
         result = function.apply(*args, **params)
         outs = result if isinstance(result, tuple) else (result,)
         absent = any(is_absent(each) for each in given)
@@ -199,7 +205,8 @@ class _Recorder:
         """Return how many bytes an op saved that none before it did."""
         node = getattr(outs[0], "node", None)
         total = 0
-        for kept in getattr(node, "saved", None) or ():
+        saved = getattr(node, "saved", None)
+        for kept in saved if isinstance(saved, tuple) else ():  # recompute() takes away what it covers
             if kept is not None and hasattr(kept, "nbytes") and id(kept) not in self._saved:
                 self._saved.add(id(kept))
                 self._held.append(kept)
@@ -208,9 +215,7 @@ class _Recorder:
 
     # ---- modules
 
-    def call(
-        self, path: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call(self, path: str, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a module's forward, and note it."""
         call = Call(CallId(path, self._counts[path]), self._next())
         call.covered = current_mode().saver is not None
@@ -219,7 +224,7 @@ class _Recorder:
         counts, draws, markers = self._counts.copy(), self._drawn(), len(self.trace.markers)
         self._stack.append(call.id)
         try:
-            result = forward(*args, **kwargs)
+            result = run(args, kwargs)
         finally:
             self._stack.pop()
         call.leave = self._next()
@@ -235,8 +240,9 @@ class _Recorder:
         if not _is_array(leaf):
             return Fixed(leaf)
         number = self._number(leaf)
-        is_itself = self._tensors.get(id(leaf)) == number or not isinstance(leaf, Tensor)
-        return number if is_itself else Alias(number)
+        if not isinstance(leaf, Tensor) or self._objects[number]() is leaf:
+            return number
+        return Alias(number)
 
     def _drawn(self) -> Counter[str]:
         scope = random.scope()
@@ -254,9 +260,8 @@ class _Recorder:
         self.trace.leaves = tuple([self._leaf(leaf) for leaf in leaves])
         for number in self.trace.outputs:
             self.trace.values[number].reads.append(event)
-        for tensor in self._held:  # those that were written without an op, or by the last one
-            if isinstance(tensor, Tensor) and id(tensor) in self._tensors:
-                self._look(self._tensors[id(tensor)], tensor)
+        for number in self._objects:  # those that were written without an op, or by the last one
+            self._look(number)
         self.trace.end = self.event
         return self.trace
 

@@ -12,7 +12,7 @@ whole model, for every shape, and a stage costs what its modules cost: they run 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from shardwise.backend.shape import ShapeArray
 from shardwise.backend.source import Place, spell_place
 from shardwise.pipelining.absent import Absent, become, is_absent
 from shardwise.pipelining.cut import Part
-from shardwise.pipelining.marker import Anchor, CallId, unwatched
+from shardwise.pipelining.marker import Anchor, CallId, Run, unwatched
 from shardwise.pipelining.recorder import arrays_in, calling_place
 from shardwise.pipelining.trace import ROOT, Alias, Call, Fact, Fixed, Leaf, OpKey, Step
 from shardwise.tensor import Context, Function, Tensor, is_grad_enabled, random, tree_leaves
@@ -139,12 +139,10 @@ class Replay:
 
     # ---- calls
 
-    def call(
-        self, path: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def call(self, path: str, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call of a module, or pass over it."""
         if self.done:  # recompute() runs it again, in the backward
-            return forward(*args, **kwargs)
+            return run(args, kwargs)
         named = CallId(path, self._counts[path])
         self._counts[path] += 1
         self._reach(Anchor("before", named))
@@ -152,16 +150,16 @@ class Replay:
         if call is None:
             if not self.begun:
                 raise self._other_run(f"its beginning; it calls {path} instead")
-            return forward(*args, **kwargs)
+            return run(args, kwargs)
         how = self.part.treatment(call)
         if how == "skip":
             result = self._skip(call)
         elif how == "run" and self.begun:
-            result = self._run(call, forward, args, kwargs)
+            result = self._run(call, run, args, kwargs)
         else:
             self._stack.append(named)
             try:
-                result = forward(*args, **kwargs)
+                result = run(args, kwargs)
             finally:
                 self._stack.pop()
         self._reach(Anchor("behind", named))
@@ -186,15 +184,13 @@ class Replay:
             self.hold(number, _absent(self.part.trace.values[number].fact))
         return self.held[number]
 
-    def _run(
-        self, call: Call, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _run(self, call: Call, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._pass(call)
         for leaf in tree_leaves((args, kwargs)):
             if type(leaf) is Absent:
                 self._adopt(leaf)
         with unwatched(), override(doors=self.doors):
-            result = forward(*args, **kwargs)
+            result = run(args, kwargs)
         if self._wanted:
             for number, leaf in zip(call.leaves, tree_leaves(result), strict=True):
                 if number in self._wanted:

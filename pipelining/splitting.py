@@ -11,7 +11,7 @@ from shardwise.pipelining.absent import is_absent
 from shardwise.pipelining.arguments import Arguments
 from shardwise.pipelining.balance import Balance, MemoryLimits, balanced
 from shardwise.pipelining.blueprint import Blueprint
-from shardwise.pipelining.marker import Anchor, CallId, SplitPoint, check_spec
+from shardwise.pipelining.marker import Anchor, CallId, SplitPoint, annotated, check_spec
 from shardwise.pipelining.pipe import Pipe
 from shardwise.pipelining.profile import time_of_ops
 from shardwise.pipelining.trace import Trace
@@ -100,9 +100,10 @@ def pipeline(
     blueprint = Blueprint(module, device)
     trace = blueprint.trace(arguments, tuple([each.training for each in module.modules()]))
     if num_stages is not None:
-        if trace.markers:
+        if trace.markers or annotated(module):
             raise ScheduleError(
-                f"the model calls pipe_split() {len(trace.markers)} times; leave out num_stages=, or those"
+                f"the model calls pipe_split() {len(trace.markers)} times, and {len(annotated(module))} "
+                "split points are noted on its modules; leave out num_stages=, or those"
             )
         limits = MemoryLimits(memory) if isinstance(memory, (int, float, Sequence)) else memory
         anchors = balanced(
@@ -113,15 +114,15 @@ def pipeline(
         )  # fmt: skip
     else:
         check_spec(module, split_spec or {})
-        anchors = _given(trace, split_spec or {})
+        anchors = _given(trace, [*annotated(module), *(split_spec or {}).items()])
     blueprint.anchors = tuple(anchors)
     return Pipe(module, blueprint, arguments)
 
 
-def _given(trace: Trace, spec: Mapping[str, SplitPoint]) -> list[Anchor]:
+def _given(trace: Trace, spec: Sequence[tuple[str, SplitPoint]]) -> list[Anchor]:
     """Return the cuts that names and markers ask for, in order, without those that have nothing between."""
     anchors = [Anchor("marker", CallId("", i)) for i in range(len(trace.markers))]
-    for path, point in spec.items():
+    for path, point in spec:
         calls = [call for call in trace.calls if call.path == path]
         if len(calls) != 1:
             raise ScheduleError(

@@ -236,7 +236,7 @@ CASES: dict[str, Case] = {
         {"recent.2": BEGINNING, "blocks.0.proj": BEGINNING, "blocks.1.norm2": END},
     ),
     "unet": Case(
-        UNet, lambda n: (normal(n, 2, 8, 8),), {"norms.0": BEGINNING, "middle": BEGINNING, "up.1": BEGINNING}
+        UNet, lambda n: (normal(n, 2, 8, 8),), {"down.1": BEGINNING, "middle": BEGINNING, "up.0": BEGINNING}
     ),
     "tied": Case(
         Tied, lambda n: (ids(n),), {"layers.0": BEGINNING, "layers.2": BEGINNING, "head": BEGINNING}
