@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from types import TracebackType
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
@@ -125,7 +126,12 @@ class RRef(Generic[T]):
         if isinstance(reference, Cell):
             value = reference.value.wait(patience or None)
         else:
-            value = self.ask("rref.fetch", (), patience).wait()
+            try:
+                value = self.ask("rref.fetch", (), patience).wait()
+            except RRefError:
+                if reference.error is None:
+                    raise
+                raise _again(reference.error) from None  # the making has failed meanwhile
         return value
 
     def rpc_sync(self, timeout: float = -1) -> SyncCalls:
@@ -214,7 +220,7 @@ class RRef(Generic[T]):
         reference = self._live(kind)
         if isinstance(reference, Handle) and reference.error is not None:
             failed: Future[Any] = Future(self._table.agent.run)
-            failed.set_exception(reference.error)
+            failed.set_exception(_again(reference.error))
             return failed
         to = self.owner().id
         unpin = self._table.pin(reference) if isinstance(reference, Cell) else lambda _, kept=self: None
@@ -265,6 +271,16 @@ class RRef(Generic[T]):
 def reduce_rref(rref: RRef[Any], outgoing: Outgoing) -> tuple[Any, tuple[Wire]]:
     """Send an RRef by reference: the reducer that the agent is given."""
     return _arrived, (rref.table.share(rref.reference, outgoing),)
+
+
+def _again(error: Exception) -> Exception:
+    """Copy an error before it is raised: its traceback would keep the frames of all who have seen it."""
+    try:
+        found = copy.copy(error)
+    except Exception:
+        found = RRefError(f"making the value has failed: {type(error).__name__}: {error}")
+    found.__cause__ = error.__cause__
+    return found
 
 
 def _arrived(wire: Wire) -> RRef[Any]:

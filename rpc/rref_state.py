@@ -79,6 +79,8 @@ class Handle:
         Done when the owner has confirmed it, or it has failed.
     error : Exception or None
         Why it cannot be used.
+    failed_there : bool
+        The owner has answered so, and keeps the error until it hears of the end of this handle.
     children : dict of GlobalId to int
         Handles made from this one that were not accepted yet, and where they went.
     dropped : bool
@@ -89,7 +91,19 @@ class Handle:
         Where it was made, if that was on this worker.
     """
 
-    __slots__ = ("children", "dropped", "ended", "error", "fork", "id", "line", "ordered", "owner", "ready")
+    __slots__ = (
+        "children",
+        "dropped",
+        "ended",
+        "error",
+        "failed_there",
+        "fork",
+        "id",
+        "line",
+        "ordered",
+        "owner",
+        "ready",
+    )
 
     def __init__(
         self, id: GlobalId, fork: GlobalId, owner: int, ordered: bool = False, line: Place | None = None
@@ -102,6 +116,7 @@ class Handle:
         self.ready: Future[None] = Future()
         self.error: Exception | None = None
         self.children: dict[GlobalId, int] = {}
+        self.failed_there = False
         self.dropped = False
         self.ended = False
 

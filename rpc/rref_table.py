@@ -26,7 +26,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from shardwise.backend.errors import RpcError, RRefError
+from shardwise.backend.errors import RpcError, RpcTimeoutError, RRefError
 from shardwise.backend.source import Place
 from shardwise.rpc.agent import Agent, Incoming, Outgoing
 from shardwise.rpc.courier import Courier
@@ -260,7 +260,7 @@ class RRefTable:
                     continue
                 handle.ended = True
                 self.users.pop(handle.fork, None)
-                if handle.error is None:
+                if handle.error is None or handle.failed_there:
                     ended.setdefault(handle.owner, []).append((handle.id, handle.fork))
         for owner, forks in ended.items():
             self._courier.tell(owner, "rref.delete", forks)
@@ -314,13 +314,18 @@ class RRefTable:
     # ---- failures
 
     def _fail(self, handle: Handle, error: BaseException, at_owner: bool = True) -> None:
-        """Note that a handle is of no use; the owner is told, since it may have the value nevertheless."""
+        """Note that a handle is of no use.
+
+        The owner is told, since it may have the value nevertheless: at once where no answer has come, so that
+        others do not wait for a value that may never be made; else when the handle ends.
+        """
         with self.lock:
             if handle.error is not None:
                 return
             handle.error = error if isinstance(error, Exception) else RpcError(repr(error))
         handle.ready.offer_result(None)
-        if at_owner:
+        handle.failed_there = at_owner and not isinstance(error, RpcTimeoutError)
+        if at_owner and not handle.failed_there:
             self._courier.tell(handle.owner, "rref.abandon", handle.id, handle.fork)
         self._tell_ended([handle])
 
@@ -395,6 +400,11 @@ class RRefTable:
                 handle.dropped = True
         self._tell_ended(handles)
         self.settled().wait(timeout)
+
+    def references(self) -> tuple[list[Cell], list[Handle]]:
+        """Give the values that others refer to, and the handles on those of others."""
+        with self.lock:
+            return list(self.owned.values()), list(self.users.values())
 
     def debug_info(self) -> dict[str, int]:
         """Give how many values, handles and open questions there are."""
