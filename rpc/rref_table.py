@@ -206,6 +206,7 @@ class RRefTable:
         owner, id, fork, parent, ordered = wire
         if owner == self._me:
             cell = self.find(id)
+            cell.ordered = ordered  # the making may not have come yet
             if parent == self._me:
                 self._remove(id, [fork])
             else:
