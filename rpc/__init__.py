@@ -11,7 +11,7 @@ from shardwise.rpc.future import Future, collect_all, wait_all
 from shardwise.rpc.making import remote, stream
 from shardwise.rpc.remote_module import RemoteModule
 from shardwise.rpc.rref import RRef
-from shardwise.rpc.rref_ledger import rref_ledger
+from shardwise.rpc.rref_ledger import RRefRecord, rref_ledger
 from shardwise.rpc.serving.options import RpcBackendOptions
 from shardwise.rpc.simulation import Simulation
 from shardwise.rpc.start import (
@@ -32,6 +32,7 @@ __all__ = [
     "DistributedScheduler",
     "Future",
     "RRef",
+    "RRefRecord",
     "RemoteModule",
     "RpcBackendOptions",
     "Simulation",
