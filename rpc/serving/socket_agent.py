@@ -25,7 +25,9 @@ from shardwise.rpc.serving.reception import Reception, arrive, label_of
 from shardwise.rpc.serving.stats import Stats
 from shardwise.rpc.serving.underway import Call, Underway, Window
 from shardwise.rpc.wire.address import Address
-from shardwise.rpc.wire.frame import Frame, FrameError, Type
+from shardwise.rpc.wire.borrowing import Borrower
+from shardwise.rpc.wire.frame import Frame, Type
+from shardwise.rpc.wire.lending import LENT, Lender
 from shardwise.rpc.wire.links import Links
 from shardwise.rpc.wire.reader import aligned
 from shardwise.rpc.worker_info import WorkerInfo
@@ -105,6 +107,9 @@ class SocketAgent:
             self, self._loop, self._pool, self._reducers, self._companions, self._stats, where, self._ship
         )
         self._links = Links(self._loop, me, addresses, key, sockets, self)
+        self._is_near = [each.host == addresses[me].host for each in addresses]
+        self._lenders = [Lender(options.shared_memory) for _ in workers]
+        self._borrower = Borrower(self._give_back)
         self._hosted = ExitStack()
         self._loop.call_soon(self._enter_io)
         self._loop.start()
@@ -201,6 +206,7 @@ class SocketAgent:
             "num_waiting_threads": self._pool.blocked,
             "num_queued_calls": self._pool.queued,
             "num_dead_workers": len(self._dead),
+            "bytes_of_segments": sum(each.nbytes for each in self._lenders),
         }
         for part in list(self.parts.values()):
             if isinstance(part, Described):
@@ -228,6 +234,8 @@ class SocketAgent:
             time.sleep(0.001)
         self._loop.close()
         self._links.close()
+        for lender in self._lenders:
+            lender.close()
         for call in self._underway.all():
             if self._underway.end(call.id) is not None:
                 call.future.offer_exception(
@@ -245,7 +253,7 @@ class SocketAgent:
             self._loop.call_later(patience, partial(self._bury, peer, reason))
 
     def segment(self, src: int, number: int, nbytes: int) -> memoryview:
-        raise FrameError("a segment that was never lent")
+        return self._borrower.memory(src, number, nbytes)
 
     def frame_arrived(self, src: int, frame: Frame) -> None:
         match frame.type:
@@ -253,6 +261,13 @@ class SocketAgent:
                 self._reception.take(src, frame)
             case Type.ANSWER | Type.FAILURE:
                 self._answered(src, frame)
+            case Type.SEGMENT:
+                self._borrower.meet(src, frame.id, frame.fds[0])
+            case Type.RELEASE:
+                if self._lenders[src].released(frame.id):
+                    self._links.send(src, Frame(Type.FORGET, frame.id), 0)
+            case Type.FORGET:
+                self._borrower.forget(src, frame.id)
 
     def _answered(self, src: int, frame: Frame) -> None:
         call = self._underway.end(frame.id)
@@ -308,7 +323,12 @@ class SocketAgent:
     def _ship(self, to: int, frame: Frame) -> None:
         """Send a frame to another worker, or give a copy to this one."""
         if to != self._id:
-            self._links.send(to, frame, frame.parcel.nbytes)
+            nbytes = frame.parcel.nbytes
+            if nbytes >= LENT and self._is_near[to]:
+                frame.segments, fresh = self._lenders[to].lend(frame.parcel.buffers)
+                for segment in fresh:
+                    self._links.send(to, Frame(Type.SEGMENT, segment.number, fds=(segment.fd,)), 0)
+            self._links.send(to, frame, nbytes)
             return
         frame.parcel = Parcel(
             frame.parcel.body, frame.parcel.notes, [_copied(b) for b in frame.parcel.buffers]
@@ -319,6 +339,11 @@ class SocketAgent:
             self._loop.call_soon(partial(self._answered, to, frame))
         else:
             self._answered(to, frame)
+
+    def _give_back(self, src: int, number: int) -> None:
+        """Tell a worker that nothing of this one lies in its segment any more; finalisers call it."""
+        if not self._closing:
+            self._loop.call_soon(partial(self._links.send, src, Frame(Type.RELEASE, number), 0))
 
     def _next_link(self, kind: str) -> Link:
         """Give the place in the chain of the call that is about to be made."""
@@ -347,6 +372,8 @@ class SocketAgent:
         self._dead[peer] = reason
         self._links.give_up(peer)
         self._windows[peer].close()
+        self._lenders[peer].close()
+        self._borrower.lost(peer)
         self._underway.lost(peer, lambda call: self._died(peer, call.label))
         for call in self._deaths:
             call(peer, self._died(peer, "this"))

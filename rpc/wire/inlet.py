@@ -12,7 +12,10 @@ from shardwise.collectives.control.loop import READ, WRITE, Loop
 from shardwise.rpc.wire.frame import Frame, FrameError
 from shardwise.rpc.wire.reader import Reader
 
-__all__ = ["Inlet", "Owner"]
+__all__ = ["LARGE_PATH", "Inlet", "Owner"]
+
+LARGE_PATH = "large"
+"""How the names of connections for large frames end: those on which segments come."""
 
 _ANCILLARY = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 _TURN = 16  # times that one connection is read before others get their turn
@@ -64,6 +67,7 @@ class Inlet:
         self._closed = False
         self._paused = False
         self._is_local = source.family == socket.AF_UNIX
+        self._takes_fds = False
         self._reader = Reader(lambda number, nbytes: owner.inlet_segment(self, number, nbytes))
         source.setblocking(False)
         loop.watch(source, READ, self._happened)
@@ -113,7 +117,7 @@ class Inlet:
     def _read(self) -> None:
         reader = self._reader
         target = reader.target
-        if self._is_local:
+        if self._takes_fds:
             count, ancillary, _, _ = self._socket.recvmsg_into([target], _ANCILLARY)
             for level, kind, data in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -152,6 +156,7 @@ class Inlet:
                 self._heard.clear()
                 self._speak(answer)
         self.proved, self.name = True, handshake.peer
+        self._takes_fds = self._is_local and self.name.endswith(LARGE_PATH)
         if not self._owner.inlet_opened(self):
             self.close()
 

@@ -22,7 +22,7 @@ from shardwise.collectives.control.handshake import Handshake
 from shardwise.collectives.control.loop import READ, Loop
 from shardwise.rpc.wire.address import Address, dial
 from shardwise.rpc.wire.frame import Frame
-from shardwise.rpc.wire.inlet import Inlet
+from shardwise.rpc.wire.inlet import LARGE_PATH, Inlet
 from shardwise.rpc.wire.outlet import Outlet
 
 __all__ = ["LARGE", "Links", "Listener"]
@@ -37,7 +37,7 @@ _FIRST_RETRY, _LAST_RETRY = 0.005, 0.5
 _DIALLING = 30.0  # seconds in which a worker must be reached
 _REFUSED = 0.5  # where nobody listens any more: everyone did before anyone dialled
 _DEAD_AFTER = 15.0
-_PATHS = ("small", "large")
+_PATHS = ("small", LARGE_PATH)
 
 
 class Listener(Protocol):
@@ -96,7 +96,9 @@ class Links:
 
     def send(self, dst: int, frame: Frame, nbytes: int) -> None:
         """Send a frame of so many bytes to another worker; dropped if that is gone. From any thread."""
-        large = nbytes > LARGE
+        large = (
+            nbytes > LARGE or bool(frame.segments) or bool(frame.fds)
+        )  # in one order, a segment before its use
         outlet = self._outlets.get((dst, large))
         if outlet is None:
             outlet = self._connect(dst, large)
@@ -105,7 +107,7 @@ class Links:
     def pause(self, src: int) -> None:
         """Read no more large frames of `src` for now."""
         for inlet, peer in self._inlets.items():
-            if peer == src and inlet.name.endswith(_PATHS[1]):
+            if peer == src and inlet.name.endswith(LARGE_PATH):
                 inlet.pause()
 
     def go_on(self, src: int) -> None:
