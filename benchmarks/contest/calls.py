@@ -75,6 +75,9 @@ def main(argument: str) -> None:
     task = json.loads(argument)
     rank = collectives.rank()
     rpc.init_rpc(f"w{rank}")
+    rpc.rpc_sync(f"w{1 - rank}", nothing)
+    idle = _idle(task["idle"])  # before torch has threads in this process
+    collectives.barrier()
     if task["meeting"]:
         _start_torch(rank, task["meeting"])
     measured: dict[str, Any] = {}
@@ -84,10 +87,7 @@ def main(argument: str) -> None:
             sides["torch"] = torchs(task["large"])
         measured["took"] = _turns(sides, task["rounds"], task["steps"])
     collectives.barrier()
-    idle = _idle(task["idle"])
     if task["huge"]:
-        rpc.rpc_sync(f"w{1 - rank}", nothing)
-        collectives.barrier()
         measured["huge"] = _huge(rank, task["huge"])
     measured["socket"] = _socket(rank, task["steps"])
     if task["meeting"]:

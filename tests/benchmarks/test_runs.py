@@ -100,6 +100,18 @@ EXPECTED = {
         ("pipeline, 2 ranks: step over its simulation, the worst", "x"): True,
     },
     "redistribute": {(f"{change}, 1 KiB, 2 ranks", "us"): True for change in TRANSITIONS},
+    "rpc": {
+        **{
+            (row, "us"): True
+            for row in (
+                "call of nothing",
+                "call, 100 in flight",
+                "echo of 1 KiB",
+                "array of 16 MiB, one way",
+            )
+        },
+        ("core used by a worker that waits", "%"): True,
+    },
     "train_step": {
         ("GPT step, 1 rank", "ms"): True,
         ("GPT step, 1 rank", "tokens/s"): True,
