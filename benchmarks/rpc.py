@@ -58,9 +58,13 @@ def lines(measured: dict[str, Any], copy: float) -> list[Result]:
         theirs = 1e6 * statistics.median(took["torch"]) / many if took.get("torch") else None
         limit = copy if "MiB" in row else measured["socket"]
         found.append(result(row, "us", ours, theirs, 1e6 * limit))
-    found.append(result("core used by a worker that waits", "%", 100 * measured["idle"], limit=3.0))
+    found.append(
+        result("core used by a worker that waits", "%", 100 * measured["idle"], limit=3.0, more=True)
+    )
     if measured["huge"]:
-        found.append(result("memory of a huge array sent, at most", "arrays", measured["huge"], limit=2.2))
+        found.append(
+            result("memory of a huge array sent, at most", "arrays", measured["huge"], limit=2.2, more=True)
+        )
     return found
 
 
