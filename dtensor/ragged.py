@@ -87,14 +87,15 @@ class Ragged(Tensor):
         LayoutError
             The parts of this tensor are not parts of one of that shape. `reshape` moves what it must.
         """
-        if not (len(shape) == 1 and isinstance(shape[0], (np.dtype, type))):
-            layout: Layout = self.data.layout
-            wanted = full_shape("view", layout.shape, integers(shape))
-            if layout.numel and any(layout.order):
-                source, target = regrouped(layout, wanted)
-                if source is not layout:
-                    raise LayoutError(_refusal(layout, source, target))
-        return super().view(*shape)
+        if len(shape) == 1 and isinstance(shape[0], (np.dtype, type)):
+            return super().view(*shape)
+        layout: Layout = self.data.layout
+        wanted = full_shape("view", layout.shape, integers(shape))
+        if layout.numel and any(layout.order):
+            source, target = regrouped(layout, wanted)
+            if source is not layout:
+                raise LayoutError(_refusal(layout, source, target))
+        return self._reshaped(wanted)
 
 
 def _is_mask(key: Any) -> bool:

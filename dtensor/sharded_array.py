@@ -19,6 +19,8 @@ from shardwise.tensor.tensor import Tensor
 
 __all__ = ["ShardedArray", "ShardedBackend", "is_coming", "kept_array", "may_overlap"]
 
+_LIKE = frozenset({np.zeros_like, np.ones_like, np.empty_like})
+
 
 class ShardedArray(NDArrayOperatorsMixin):
     """An array of which this rank holds a part.
@@ -273,8 +275,10 @@ class ShardedArray(NDArrayOperatorsMixin):
         return layout
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if any(issubclass(kind, Tensor) for kind in types):
+        if len(types) > 1 and any(issubclass(kind, Tensor) for kind in types):
             return NotImplemented
+        if function in _LIKE:
+            return self._filled(function, (), *args[1:], **kwargs)
         if function is np.shape:
             return self.shape
         if function is np.ndim:
@@ -282,8 +286,6 @@ class ShardedArray(NDArrayOperatorsMixin):
         if function is np.copyto and isinstance(args[0], ShardedArray):
             args[0][...] = args[1]
             return None
-        if function in (np.zeros_like, np.ones_like, np.empty_like):
-            return self._filled(function, (), *args[1:], **kwargs)
         if function is np.full_like:
             return self._filled(function, args[1:2], *args[2:], **kwargs)
         if function in (np.real, np.imag):

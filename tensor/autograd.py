@@ -44,16 +44,17 @@ def _roots(
                     f"backward of {_described(output)}: only a real number has an implied gradient of 1, "
                     f"and this is {output.data.dtype}. Pass gradient=, or take abs() or .real first."
                 )
-            gradient = output.wrap(np.ones_like(output.data))
-        array = gradient.data if hasattr(gradient, "node") else np.asanyarray(gradient)
-        if array.shape != output.data.shape:
-            raise ShapeError(
-                f"the gradient of an output of shape {output.data.shape} must have that shape, "
-                f"got {array.shape}"
-            )
-        if array.dtype != output.data.dtype:
-            array = array.astype(output.data.dtype)
-            gradient = output.wrap(array)
+            array = np.ones_like(output.data)
+        else:
+            array = gradient.data if hasattr(gradient, "node") else np.asanyarray(gradient)
+            if array.shape != output.data.shape:
+                raise ShapeError(
+                    f"the gradient of an output of shape {output.data.shape} must have that shape, "
+                    f"got {array.shape}"
+                )
+            if array.dtype != output.data.dtype:
+                array = array.astype(output.data.dtype)
+                gradient = output.wrap(array)
         if create_graph:
             roots.append((*_where(output), gradient if hasattr(gradient, "node") else output.wrap(array)))
         else:

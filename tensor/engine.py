@@ -266,9 +266,9 @@ class GraphTask:
             else:
                 shape, dtype = target._shape, target._dtype
             if (
-                type(grad) is not np.ndarray
-                or grad.shape != shape
+                grad.shape != shape
                 or grad.dtype is not dtype
+                or isinstance(grad, np.generic)
                 or self._anomaly
             ):
                 grad = conformed(node, i, grad, shape, dtype)

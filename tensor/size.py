@@ -56,14 +56,14 @@ def full_shape(op: str, shape: Shape, wanted: Shape) -> Shape:
         The sizes do not multiply to the same number.
     """
     size = math.prod(shape)
+    if math.prod(wanted) == size and min(wanted, default=0) >= 0:
+        return wanted
     known = math.prod(n for n in wanted if n != -1)
     free = wanted.count(-1)
     sensible = min(wanted, default=0) >= -1
     if sensible and free == 1 and known and size % known == 0:
         return tuple(size // known if n == -1 else n for n in wanted)
-    if free or known != size or not sensible:
-        raise ShapeError(
-            f"cannot {op} {shape} ({size} elements) to {wanted}; "
-            "the sizes must multiply to the same number, with at most one -1"
-        )
-    return wanted
+    raise ShapeError(
+        f"cannot {op} {shape} ({size} elements) to {wanted}; "
+        "the sizes must multiply to the same number, with at most one -1"
+    )
