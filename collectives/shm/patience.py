@@ -1,7 +1,8 @@
 """How a rank waits for others of its host: it spins, then lets others run, then sleeps until it is woken.
 
 Measured with four ranks on two cores, 1 KiB: to yield the core at once takes 6 us, to sleep at once 28, to
-spin for long 349. So a rank spins only where it has a core of its own, and sleeps last. It wakes up a few
+spin for long 349. So a rank spins only where it has a core of its own, and sleeps last. One that shares its
+core sleeps soon: each of its turns is taken from a rank that works. It wakes up a few
 times a second to see whether the others are still there, and so that signals come through.
 """
 
@@ -18,6 +19,7 @@ _SPIN = 1000
 _YIELDS = 50
 
 _SPIN_FOR, _YIELD_FOR = 4.0, 12.0  # times the expected duration
+_CROWDED = 200e-6  # seconds after which a rank that shares its core sleeps, however long it is to last
 _SHORTEST, _LONGEST = 200e-6, 0.05  # seconds of sleep
 _PART = 0.5  # of what was waited
 
@@ -56,7 +58,7 @@ class Patience:
         """Wait a moment for the rank that the state names."""
         if waited < _SPIN_FOR * expected and not self._crowded:
             self._rest(state, _SPIN, 0, 0)
-        elif waited < _YIELD_FOR * expected:
+        elif waited < _YIELD_FOR * expected and not (self._crowded and waited > _CROWDED):
             self._rest(state, 0, _YIELDS, 0)
         else:
             self.ask()
