@@ -21,6 +21,9 @@ FLOPS_PER_BYTE = 10.0
 
 SECONDS_PER_BYTE = 1 / 5e9
 
+SLACK = 0.25
+"""How much the largest of several stages per rank may be above the least possible, if all are more alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
@@ -112,6 +115,7 @@ def balanced(
     sizes: Mapping[str, int],
     memory: MemoryLimits | None = None,
     speeds: Sequence[float] | None = None,
+    stages_per_rank: int = 1,
 ) -> list[Anchor]:
     """Return where to cut a model, so that the stage that costs most costs as little as can be.
 
@@ -128,6 +132,8 @@ def balanced(
     memory : MemoryLimits, optional
     speeds : sequence of float, optional
         Of the ranks of the stages, relative to each other.
+    stages_per_rank : int
+        Where ranks have several, small stages are no rest for their ranks: they come out more alike.
 
     Raises
     ------
@@ -158,7 +164,8 @@ def balanced(
             "activations": _sums(units, kept),
             "in_flight": memory.in_flight or range(stages, 0, -1),
         }
-    cuts = partition(_sums(units, costs), stages, crossing=crossing, speeds=speeds, **limits)
+    slack = 0.0 if stages_per_rank == 1 else SLACK
+    cuts = partition(_sums(units, costs), stages, crossing=crossing, speeds=speeds, slack=slack, **limits)
     anchors = [units[first].anchor for first in cuts[1:]]
     return [anchor for anchor in anchors if anchor is not None]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 
 from shardwise.backend.errors import ScheduleError
 
@@ -20,6 +21,7 @@ def partition(
     limits: Sequence[float] | None = None,
     activations: Sequence[float] | None = None,
     in_flight: Sequence[float] | None = None,
+    slack: float = 0.0,
 ) -> tuple[int, ...]:
     """Return where to cut: the first unit of each stage.
 
@@ -37,10 +39,14 @@ def partition(
     activations, in_flight : sequence of float, optional
         Per unit what it takes besides for each microbatch, and per stage how many of them it holds at once.
 
+    slack : float, optional
+        By how much the largest cost may be above the least possible, for stages that are more alike.
+
     Returns
     -------
     tuple of int
-        `stages` numbers, the first one 0; of equally good cuts the earliest.
+        `stages` numbers, the first one 0. Of cuts that are good enough, those with the least sum of squares
+        of the stages' costs; of those the earliest.
 
     Raises
     ------
@@ -49,7 +55,8 @@ def partition(
 
     Notes
     -----
-    Exact: the least largest cost of a stage, found by dynamic programming in O(stages units^2).
+    Exact: the least largest cost of a stage, then the least sum of squares, found by dynamic programming in
+    O(stages units^2).
 
     Examples
     --------
@@ -85,26 +92,43 @@ def partition(
         spent = (work[last] - work[first]) / (speeds[stage] if speeds is not None else 1.0)
         return spent + (crossing[last - 1] if crossing is not None and last < count else 0.0)
 
-    # best[first]: the least largest cost of this stage and those behind it, for the units from `first` on
+    worst, _ = _best(count, stages, cost, max)
+    if math.isinf(worst):
+        raise ScheduleError(
+            f"no way to cut {count} units into {stages} stages fits the limits {list(limits or ())}; take "
+            "more stages, or keep less"
+        )
+    most = worst * (1.0 + slack) * (1.0 + 1e-9)
+
+    def square(stage: int, first: int, last: int) -> float:
+        spent = cost(stage, first, last)
+        return spent * spent if spent <= most else math.inf
+
+    return _best(count, stages, square, operator.add)[1]
+
+
+def _best(
+    count: int,
+    stages: int,
+    cost: Callable[[int, int, int], float],
+    join: Callable[[float, float], float],
+) -> tuple[float, tuple[int, ...]]:
+    """Return the least that the costs of stages come to, and the earliest cuts that reach it."""
+    # best[first]: the least of this stage and those behind it, for the units from `first` on
     best = [cost(stages - 1, first, count) for first in range(count)] + [math.inf]
     choices: list[list[int]] = []
     for stage in range(stages - 2, -1, -1):
         following, best, chosen = best, [math.inf] * (count + 1), [0] * (count + 1)
         for first in range(count - (stages - 1 - stage)):
             for last in range(first + 1, count):
-                largest = max(cost(stage, first, last), following[last])
-                if largest < best[first]:
-                    best[first], chosen[first] = largest, last
+                joined = join(cost(stage, first, last), following[last])
+                if joined < best[first]:
+                    best[first], chosen[first] = joined, last
         choices.append(chosen)
-    if math.isinf(best[0]):
-        raise ScheduleError(
-            f"no way to cut {count} units into {stages} stages fits the limits {list(limits or ())}; take "
-            "more stages, or keep less"
-        )
     cuts = [0]
     for chosen in reversed(choices):
         cuts.append(chosen[cuts[-1]])
-    return tuple(cuts)
+    return best[0], tuple(cuts)
 
 
 def _sums(values: Sequence[float]) -> list[float]:

@@ -30,6 +30,7 @@ def pipeline(
     balance: Balance = "flops",
     memory: float | Sequence[float] | MemoryLimits | None = None,
     speeds: Sequence[float] | None = None,
+    stages_per_rank: int = 1,
 ) -> Pipe:
     """Split a model into the stages of a pipeline.
 
@@ -59,6 +60,8 @@ def pipeline(
         as many microbatches as 1F1B has in flight. `MemoryLimits` says otherwise.
     speeds : sequence of float, optional
         Of the ranks of the stages, relative to each other.
+    stages_per_rank : int
+        For schedules with several: stages come out more alike, and the largest may be a little larger.
 
     Returns
     -------
@@ -110,7 +113,7 @@ def pipeline(
             trace, num_stages, balance,
             times=time_of_ops(module, trace, mb_args, kwargs) if balance == "time" else None,
             sizes={name: parameter.nbytes for name, parameter in module.named_parameters()},
-            memory=limits, speeds=speeds,
+            memory=limits, speeds=speeds, stages_per_rank=stages_per_rank,
         )  # fmt: skip
     else:
         check_spec(module, split_spec or {})

@@ -48,6 +48,22 @@ def test_against_all_cuts(data: st.DataObject) -> None:
     assert largest(found) == pytest.approx(best, abs=1e-9)
 
 
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=7), st.integers(2, 4), st.sampled_from([0.0, 0.3]))
+@settings(max_examples=200, deadline=None)
+def test_stages_are_alike_where_the_largest_allows_it(costs: list[int], stages: int, slack: float) -> None:
+    stages = min(stages, len(costs))
+
+    def sizes(cuts: tuple[int, ...]) -> list[int]:
+        return [sum(costs[a:b]) for a, b in itertools.pairwise((*cuts, len(costs)))]
+
+    every = [(0, *rest) for rest in itertools.combinations(range(1, len(costs)), stages - 1)]
+    most = min(max(sizes(cuts)) for cuts in every) * (1 + slack) + 1e-6
+    squares = {cuts: sum(n * n for n in sizes(cuts)) for cuts in every if max(sizes(cuts)) <= most}
+    least = min(squares.values())
+    found = partition(costs, stages, slack=slack)
+    assert found == min(cuts for cuts in squares if squares[cuts] == least)
+
+
 def test_bad_counts() -> None:
     with pytest.raises(ScheduleError, match="cannot cut 2 units into 3 stages; wanted from 1 to 2"):
         partition([1.0, 1.0], 3)
