@@ -14,7 +14,7 @@ from shardwise.backend.ranking import sorted_indices
 
 __all__ = [
     "CudaBackend", "accumulate", "combine_at", "digamma", "erf", "erfc", "erfinv", "i0", "i0e", "i1", "i1e",
-    "is_cuda_array", "lgamma", "polygamma", "scatter_add", "sigmoid", "top_indices",
+    "is_cuda_array", "is_cuda_type", "lgamma", "polygamma", "scatter_add", "sigmoid", "top_indices",
 ]  # fmt: skip
 
 _USE_CPU = "or use device 'cpu'"
@@ -24,6 +24,12 @@ def is_cuda_array(array: object) -> TypeGuard[Array]:
     """Whether `array` is a CuPy array; nothing is imported, since one cannot exist before CuPy is."""
     cupy = sys.modules.get("cupy")
     return cupy is not None and isinstance(array, cupy.ndarray)
+
+
+def is_cuda_type(kind: type) -> bool:
+    """Whether `kind` is the type of CuPy arrays, or derived from it; nothing is imported."""
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and issubclass(kind, cupy.ndarray)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,25 @@ import pickle
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend import Array
+from shardwise.backend.cuda import is_cuda_type
 from shardwise.backend.errors import RpcError
 from shardwise.rpc.agent import Companion, Incoming, Outgoing, Reducer
+from shardwise.rpc.device_map import reduce_device_array
 from shardwise.rpc.future import Future
 from shardwise.tensor import Tensor
 
 __all__ = ["Parcel", "Reducers", "incoming", "pack", "unpack"]
 
 _BESIDE = 512  # bytes from which memory travels beside the pickle
+
+_FEW = 8
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, FunctionType, BuiltinFunctionType, type})
 
 _reading: ContextVar[Incoming] = ContextVar("shardwise_rpc_reading")
 
@@ -70,6 +76,8 @@ class Reducers(dict[type, Reducer | None]):
 
     def __missing__(self, kind: type) -> Reducer | None:
         found = next((self._given[base] for base in kind.__mro__ if base in self._given), None)
+        if found is None and is_cuda_type(kind):
+            found = reduce_device_array
         if found is _reduce_array and kind is not np.ndarray:
             found = None  # a subclass has attributes of its own
         self[kind] = found
@@ -96,10 +104,15 @@ def pack(
         return False
 
     try:
-        stream = io.BytesIO()
-        pickler = _Pickler(stream, protocol=5, buffer_callback=beside)
-        pickler.outgoing, pickler.reducers = outgoing, reducers
-        pickler.dump(payload)
+        body: bytes | memoryview
+        if _is_plain(payload):
+            body = pickle.dumps(payload, 5)
+        else:
+            stream = io.BytesIO()
+            pickler = _Pickler(stream, protocol=5, buffer_callback=beside)
+            pickler.outgoing, pickler.reducers = outgoing, reducers
+            pickler.dump(payload)
+            body = stream.getbuffer()
         left = {each.key: note for each in companions if (note := each.leave(outgoing)) is not None}
         notes = pickle.dumps(left, 5) if left else b""
     except Exception as error:
@@ -108,7 +121,7 @@ def pack(
         if isinstance(error, AttributeError | pickle.PicklingError):
             error.add_note("Functions and classes are sent by reference: define them at the top of a module.")
         raise
-    return Parcel(stream.getbuffer(), notes, buffers)
+    return Parcel(body, notes, buffers)
 
 
 def unpack(parcel: Parcel, incoming: Incoming) -> object:
@@ -125,6 +138,15 @@ def unpack(parcel: Parcel, incoming: Incoming) -> object:
 def incoming() -> Incoming:
     """Give the message that is being read; for what reducers have named to be called there."""
     return _reading.get()
+
+
+def _is_plain(payload: object) -> bool:
+    """Say whether something is small and needs no reducer; most calls and answers are so."""
+    if type(payload) in _PLAIN:
+        return True
+    if isinstance(payload, tuple | list) and type(payload) in (tuple, list):
+        return len(payload) <= _FEW and all(_is_plain(each) for each in payload)
+    return type(payload) is dict and not payload
 
 
 class _Pickler(pickle.Pickler):

@@ -6,9 +6,10 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from shardwise.backend.cuda import CudaBackend
 from shardwise.backend.errors import ArgumentError, RpcError
 from shardwise.collectives import (
     Communicator,
@@ -24,6 +25,7 @@ from shardwise.rpc.agent import Agent
 from shardwise.rpc.call import attach_calls
 from shardwise.rpc.current import current_agent, leave_process, own_context, own_process
 from shardwise.rpc.destination import find_worker
+from shardwise.rpc.device_map import DeviceMaps, check_device_maps
 from shardwise.rpc.objects import join_objects
 from shardwise.rpc.serving.gather import attach_gathering
 from shardwise.rpc.serving.options import RpcBackendOptions, check_timeout
@@ -105,6 +107,7 @@ def init_rpc(
     try:
         entries = [entry] if group.size == 1 else all_gather_object(entry, group)
         _check_entries(entries, group)
+        maps = _device_maps(entries, group)
         workers = [WorkerInfo(each.name, id) for id, each in enumerate(entries)]
         me = group.member("init_rpc")
         agent = SocketAgent(
@@ -120,6 +123,7 @@ def init_rpc(
         for each in sockets:
             each.close()
         raise
+    agent.parts[DeviceMaps] = DeviceMaps(me, maps)
     for attach in PARTS:
         attach(agent)
     _follow_deaths(world, group, agent)
@@ -212,6 +216,7 @@ class _Entry:
     address: Address
     key: bytes  # of the group, from the first of them
     error: tuple[str, str]  # kind and text; empty for none
+    maps: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # of devices
 
 
 def _enter(
@@ -239,7 +244,8 @@ def _enter(
         )
     except OSError as raised:
         return _Entry(shown, nowhere, key, ("rpc", f"it cannot listen: {raised}. Set SHARDWISE_IFACE.")), ()
-    return _Entry(shown, address, key, ("", "")), sockets
+    maps = options.device_maps if isinstance(options, RpcBackendOptions) else {}
+    return _Entry(shown, address, key, ("", ""), maps), sockets
 
 
 def _wrong(
@@ -286,6 +292,15 @@ def _check_entries(entries: Sequence[_Entry], group: ProcessGroup) -> None:
                 f"have it. Put the rank into the name."
             )
         first[each.name] = rank
+
+
+def _device_maps(entries: Sequence[_Entry], group: ProcessGroup) -> list[dict[int, Mapping[int, int]]]:
+    """Give the device maps of all; GPUs are counted only where there is a map."""
+    if not any(each.maps for each in entries):
+        return [{} for _ in entries]
+    count = CudaBackend().device_count()
+    counts = [count] if group.size == 1 else all_gather_object(count, group)
+    return check_device_maps([each.name for each in entries], [each.maps for each in entries], counts)
 
 
 def _group(world: World, ranks: ProcessGroup | Communicator | Iterable[int] | None) -> ProcessGroup:

@@ -29,7 +29,7 @@ class RpcBackendOptions:
         For a worker's name, on which of its GPUs arrays from each GPU here arrive. One to one. Its answers go
         the way back.
     devices : sequence of int, optional
-        GPUs that arrays may come from and go to; by default those of `device_maps`, here and at the others.
+        For PyTorch's sake: the GPUs are those of `device_maps`.
     max_threads : int
         Threads in all, those that wait included.
     window_calls, window_bytes : int

@@ -15,17 +15,21 @@ with the key of its frame, between which other frames may go. All counts of byte
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from shardwise.rpc.pickling import Parcel
 
 __all__ = [
+    "CHUNK",
     "HEAD",
     "LARGEST",
+    "SEGMENT",
     "STREAMED",
+    "TYPES",
     "Frame",
     "FrameError",
     "Head",
@@ -33,6 +37,7 @@ __all__ = [
     "chunk_head",
     "decode_table",
     "encode",
+    "stream_key",
 ]
 
 HEAD = struct.Struct("<4sBBHIQQIIQQ")
@@ -98,11 +103,11 @@ def stream_key(type: Type, id: int) -> int:
     return id << 1 | (type is not Type.REQUEST)
 
 
-@dataclass(slots=True)
-class Head:
-    """The fixed part of a frame, taken apart and found plausible."""
+class Head(NamedTuple):
+    """The fixed part of a frame."""
 
-    type: Type
+    magic: bytes
+    type: int
     flags: int
     kind: int
     buffers: int
@@ -122,18 +127,18 @@ class Head:
         FrameError
             If it is no head of this version.
         """
-        magic, number, flags, kind, buffers, id, chain, depth, notes, body, rest = HEAD.unpack_from(
-            data, offset
-        )
-        if magic != _MAGIC or number not in _TYPES or rest > _LONGEST or flags > STREAMED:
+        head = Head._make(HEAD.unpack_from(data, offset))
+        if head.magic != _MAGIC or head.type not in TYPES or head.rest > _LONGEST or head.flags > STREAMED:
             raise FrameError("no frame of this version")
-        type = _TYPES[number]
-        if type is not Type.CHUNK and kind + _TABLE.size * buffers > rest:
+        if head.type != CHUNK and head.kind + _TABLE.size * head.buffers > head.rest:
             raise FrameError("a frame shorter than its table")
-        return Head(type, flags, kind, buffers, id, chain, depth, notes, body, rest)
+        return head
 
 
-_TYPES = {int(each): each for each in Type}
+TYPES: Mapping[int, Type] = MappingProxyType({int(each): each for each in Type})
+"""By their numbers."""
+
+CHUNK, SEGMENT = int(Type.CHUNK), int(Type.SEGMENT)  # compared often, as numbers
 
 
 def encode(frame: Frame, streamed: bool = False) -> tuple[bytes, list[Any]]:

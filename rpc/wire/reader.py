@@ -11,13 +11,15 @@ import numpy as np
 from shardwise.backend import Array
 from shardwise.rpc.pickling import Parcel
 from shardwise.rpc.wire.frame import (
+    CHUNK,
     HEAD,
     LARGEST,
+    SEGMENT,
     STREAMED,
+    TYPES,
     Frame,
     FrameError,
     Head,
-    Type,
     decode_table,
     stream_key,
 )
@@ -98,7 +100,7 @@ class Reader:
         if there < HEAD.size:
             return False
         head = Head.decode(self._stage, self._begin)
-        if head.type is Type.CHUNK:
+        if head.type == CHUNK:
             stream = self._streams.get(head.id)
             if stream is None or not 0 < head.rest <= stream.left:
                 raise FrameError("a chunk of nothing")
@@ -133,12 +135,12 @@ class Reader:
     def _whole(self, head: Head, rest: memoryview) -> Frame:
         kind, table, begin = self._outline(head, rest)
         here = head.body + head.notes + sum(nbytes for nbytes, where in table if not where)
-        if head.type is not Type.SEGMENT and begin + here != len(rest):
+        if head.type != SEGMENT and begin + here != len(rest):
             raise FrameError("a frame of another length than its parts")
-        if head.type is Type.SEGMENT:
+        if head.type == SEGMENT:
             if not self.fds:
                 raise FrameError("a segment without a file")
-            return Frame(head.type, head.id, depth=head.depth, fds=(self.fds.popleft(),))
+            return Frame(TYPES[head.type], head.id, depth=head.depth, fds=(self.fds.popleft(),))
         body = bytes(rest[begin : begin + head.body])
         begin += head.body
         notes = bytes(rest[begin : begin + head.notes])
@@ -152,12 +154,12 @@ class Reader:
             memory[:] = np.frombuffer(rest, np.uint8, nbytes, begin)
             begin += nbytes
             buffers.append(memory.data)
-        return Frame(head.type, head.id, kind, head.chain, head.depth, Parcel(body, notes, buffers))
+        return Frame(TYPES[head.type], head.id, kind, head.chain, head.depth, Parcel(body, notes, buffers))
 
     def _open(self, head: Head, rest: memoryview, found: list[Frame]) -> None:
         """Begin to receive a streamed frame."""
         kind, table, begin = self._outline(head, rest)
-        key = stream_key(head.type, head.id)
+        key = stream_key(TYPES[head.type], head.id)
         if begin != len(rest) or key in self._streams:
             raise FrameError("a stream that cannot begin")
         body, notes = bytearray(head.body), bytearray(head.notes)
@@ -168,7 +170,7 @@ class Reader:
                 continue
             buffers.append(aligned(nbytes).data)
             targets.append(buffers[-1])
-        frame = Frame(head.type, head.id, kind, head.chain, head.depth, Parcel(body, notes, buffers))
+        frame = Frame(TYPES[head.type], head.id, kind, head.chain, head.depth, Parcel(body, notes, buffers))
         stream = _Stream(key, frame, [each for each in targets if len(each)])
         if not stream.left:
             found.append(frame)
