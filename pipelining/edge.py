@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,18 +21,20 @@ from shardwise.pipelining.meta import Meta
 from shardwise.pipelining.need import Event, carried, taker
 from shardwise.pipelining.program import Program
 
-__all__ = ["Edges", "HostLink", "Link", "Route", "dense", "route"]
+__all__ = ["TAG", "Edges", "HostLink", "Link", "Route", "dense", "route"]
 
 T = TypeVar("T")
 
-_TAG = (1 << 20) - 2
+TAG = (1 << 20) - 2
+"""Of all messages of pipelines."""
+
 _LEAST = 2  # receives per edge that are posted at once
 
 
 class Link(Protocol):
     """How arrays go from a rank to another, in their order."""
 
-    def send(self, array: Array, rank: int) -> Work[None]:
+    def send(self, array: Array, rank: int) -> Work[Any]:
         """Begin to send to a global rank."""
 
     def receive(self, meta: Meta, rank: int) -> Work[Array]:
@@ -42,13 +44,13 @@ class Link(Protocol):
 class HostLink:
     """Messages of the world, which its transport moves while this rank computes."""
 
-    def send(self, array: Array, rank: int) -> Work[None]:
+    def send(self, array: Array, rank: int) -> Work[Any]:
         """Begin to send to a global rank."""
-        return isend(array, rank, _TAG)
+        return isend(array, rank, TAG)
 
     def receive(self, meta: Meta, rank: int) -> Work[Array]:
         """Begin to receive from a global rank."""
-        return irecv(meta.local_shape, meta.dtype, rank, _TAG)
+        return irecv(meta.local_shape, meta.dtype, rank, TAG)
 
 
 class Route:
@@ -135,7 +137,7 @@ class Edges:
         self._next = {peer: deque(events) for peer, events in route.incoming.items()}
         self._posted: dict[Event, list[Work[Array]]] = {}
         self._waiting = dict.fromkeys(route.incoming, 0)
-        self._sent: deque[tuple[Work[None], Event]] = deque()
+        self._sent: deque[tuple[Work[Any], Event]] = deque()
 
     def begin(self) -> None:
         """Post the first receives of each edge."""
@@ -184,7 +186,7 @@ class Edges:
         while self._sent:
             self._end(*self._sent.popleft())
 
-    def _end(self, work: Work[None], event: Event) -> None:
+    def _end(self, work: Work[Any], event: Event) -> None:
         self._finish(
             work,
             f"rank {self._here} waits for the end of the send of {_told(event)} to",

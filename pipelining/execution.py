@@ -221,11 +221,12 @@ class Execution:
         index = stage.stage_index
         if stage.is_last:
             loss = self.losses[i]
-            found = [np.full_like(loss.data, self.batch.weights[i])] if loss.requires_grad else []
+            seed = loss.wrap(np.full_like(loss.data, self.batch.weights[i]))
+            found = [seed] if loss.requires_grad else []
         else:
             metas = [meta for meta in self.agreement.values[index, i].metas if meta.requires_grad]
             arrays = self._arrays(("I", index + 1, i))
-            found = [_gradient(array, meta, stage) for array, meta in zip(arrays, metas, strict=True)]
+            found = [meta.tensor(array, stage.mesh, False) for array, meta in zip(arrays, metas, strict=True)]
         names = self._stashed.pop((index, i))
         if not self.agreement.stashed(index):
             return found
@@ -234,7 +235,7 @@ class Execution:
             arrays = self._arrays((f"I>{index}", target, i))
             for name, array in zip([n for n in wanted if n in names], arrays, strict=True):
                 sums[name] = sums[name] + array if name in sums else array
-        return found + [_gradient(sums[name], stashed[name], stage) for name in names]
+        return found + [stashed[name].tensor(sums[name], stage.mesh, False) for name in names]
 
     def _weight(self, action: Action) -> None:
         self.stages[action.stage].backward_weight(_number(action), self._is_last(action.stage))
@@ -289,10 +290,6 @@ class Execution:
 def _number(action: Action) -> int:
     assert action.microbatch is not None
     return action.microbatch
-
-
-def _gradient(array: Array, meta: Meta, stage: PipelineStage) -> Any:
-    return array if meta.placements is None else meta.tensor(array, stage.mesh, False)
 
 
 def _conformed(gradient: Any, meta: Meta, like: Tensor) -> Array:

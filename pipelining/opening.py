@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from shardwise.backend.array import Array
 from shardwise.backend.errors import ScheduleError
 from shardwise.collectives import ProcessGroup, all_gather_object, get_group, implicit, rank, world_size
+from shardwise.pipelining.meta import part_of
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.replica import DataParallel, Replicas
 from shardwise.pipelining.stage import PipelineStage
 
-__all__ = ["checked_ranks", "compare_stages", "made_equal", "part_of_batch"]
+__all__ = ["checked_ranks", "compare_stages", "made_equal", "on_device", "part_of_batch"]
 
 
 def checked_ranks(program: Program, ranks: Sequence[int] | None) -> tuple[int, ...]:
@@ -33,8 +35,15 @@ def checked_ranks(program: Program, ranks: Sequence[int] | None) -> tuple[int, .
 
 def compare_stages(
     program: Program, stages: Sequence[PipelineStage], place: int, group: ProcessGroup
-) -> bool:
-    """Compare programs and stages over the ranks; return whether a stage of any of them is sharded.
+) -> tuple[bool, bool]:
+    """Compare programs and stages over the ranks.
+
+    Returns
+    -------
+    bool
+        Whether a stage of any of them is sharded.
+    bool
+        Whether all of them compute on devices.
 
     Raises
     ------
@@ -48,14 +57,23 @@ def compare_stages(
         failure = f"rank {rank()}: the program puts stages {wanted} of {count} here, and got {got}"
     sharded = any(stage.sharded is not None for stage in stages)
     with implicit():
-        told = all_gather_object((program.to_text(), failure, sharded), group)
-    found = [text for _, text, _ in told if text is not None]
-    others = [r for r, (text, _, _) in zip(group.ranks, told, strict=True) if text != told[0][0]]
+        told = all_gather_object((program.to_text(), failure, sharded, on_device(stages) is not None), group)
+    found = [text for _, text, _, _ in told if text is not None]
+    others = [r for r, (text, *_) in zip(group.ranks, told, strict=True) if text != told[0][0]]
     if others:
         found.append(f"ranks {others} were given another program than rank {group.ranks[0]}")
     if found:
         raise ScheduleError("; ".join(found))
-    return any(has for _, _, has in told)
+    return any(has for _, _, has, _ in told), all(on for *_, on in told)
+
+
+def on_device(stages: Iterable[PipelineStage]) -> Array | None:
+    """Return an array of stages on a device, if one has parameters or buffers there."""
+    for stage in stages:
+        for tensor in (*stage.submodule.parameters(), *stage.submodule.buffers()):
+            if tensor.device.type == "cuda":
+                return part_of(tensor)
+    return None
 
 
 def made_equal(

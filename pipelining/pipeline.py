@@ -18,14 +18,15 @@ from shardwise.collectives import (
 from shardwise.pipelining.agreement import Agreement
 from shardwise.pipelining.batch import Batch, Reduction, cut, weights_of, windows_of
 from shardwise.pipelining.checker.check import require_valid
-from shardwise.pipelining.edge import Edges, HostLink, Link, Route, route
+from shardwise.pipelining.device_link import DeviceLink, directed_edges
+from shardwise.pipelining.edge import Edges, HostLink, Route, route
 from shardwise.pipelining.execution import Execution
 from shardwise.pipelining.handshake import agree, shared_signature, signature
 from shardwise.pipelining.lowering import lower
 from shardwise.pipelining.measured import measured
 from shardwise.pipelining.microbatch import merge
 from shardwise.pipelining.need import Skips
-from shardwise.pipelining.opening import checked_ranks, compare_stages, made_equal, part_of_batch
+from shardwise.pipelining.opening import checked_ranks, compare_stages, made_equal, on_device, part_of_batch
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.recording import Recording
 from shardwise.pipelining.simulation import Simulation
@@ -106,7 +107,7 @@ class Pipeline:
         self.place = self.ranks.index(rank())
         self.group = get_group(tuple(sorted(self.ranks)))
         self.stages = {stage.stage_index: stage for stage in stages}
-        self._sharded = compare_stages(program, stages, self.place, self.group)
+        self._sharded, devices = compare_stages(program, stages, self.place, self.group)
         self.loss_fn, self.loss_reduction = loss_fn, loss_reduction
         self.specs = (args_spec, kwargs_spec, target_spec, output_spec)
         self.broadcast_losses, self.data_parallel = broadcast_losses, data_parallel
@@ -117,7 +118,8 @@ class Pipeline:
             each.begin(self.stages, self.placement, self.ranks)
         self.lowered = program if program.has_transfers else self._lowered(program, {})
         self._agreed: dict[Any, tuple[Agreement, Program, Route]] = {}
-        self._link: Link = HostLink()
+        like = on_device(stages) if devices else None
+        self._link: HostLink | DeviceLink = HostLink() if like is None else DeviceLink(rank(), like)
         self._recording: Recording | None = None
 
     def _lowered(self, program: Program, skips: Skips) -> Program:
@@ -209,7 +211,7 @@ class Pipeline:
         if self.broadcast_losses:
             everyone = np.zeros(self.program.microbatches)
             for i, loss in execution.losses.items():
-                everyone[i] = loss.data
+                everyone[i] = loss.item()
             with implicit():
                 everyone = all_reduce(everyone, "sum", self.group)
             if losses is not None:
@@ -229,6 +231,8 @@ class Pipeline:
             agreement = agree(self.stages, self.placement, self.ranks, chunks, named)
             program = self.program if train else _forwards(self.program)
             lowered = self._lowered(program, agreement.skips)
+            if isinstance(self._link, DeviceLink):
+                self._link.connect(directed_edges(lowered, self.ranks))
             self._agreed[key] = (agreement, lowered, route(lowered, self.place))
         agreement, lowered, way = self._agreed[key]
         self._last = (lowered, agreement)

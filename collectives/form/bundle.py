@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from shardwise.backend.array import Shape
+from shardwise.backend.cuda import is_cuda_array
 from shardwise.backend.errors import ShapeError
 from shardwise.collectives.form.operand import A, operands
 from shardwise.collectives.group import ProcessGroup
@@ -52,7 +53,8 @@ def check_lists(
         raise ShapeError(f"{group.where(name)}: out has {len(out)} arrays, xs has {len(xs)}.")
     for x, shape, target in zip(xs, shapes, out, strict=True):
         room = target.data if isinstance(target, Tensor) else target
-        check_output(room, shape, x.dtype, lambda: group.where(name))
+        on_device = is_cuda_array(x.data if isinstance(x, Tensor) else x)
+        check_output(room, shape, x.dtype, lambda: group.where(name), on_device)
 
 
 def coalesced(
