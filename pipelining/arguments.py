@@ -131,25 +131,23 @@ def _known(leaf: Any, device: str) -> Any:
     return leaf
 
 
-@dataclass
-class Crossing:
-    """What a stage gives to the next one: tensors, and (beside the fields) what the model was called with.
+class Crossing(dict[str, tuple[Tensor, ...]]):
+    """What a stage gives to the next one: tensors, and (as an attribute) what the model was called with.
 
     The tensors travel as any results of a stage do. What the model was called with is a part of their
     structure, which stages agree on before a step: so each of them knows the shapes of the whole model.
     """
 
-    values: tuple[Tensor, ...]
+    arguments: Arguments
 
     @classmethod
-    def of(cls, values: Sequence[Tensor], arguments: Arguments) -> Crossing:
-        """Put them together."""
-        made = cls(tuple(values))
-        made.__dict__["arguments"] = arguments
+    def of(cls, tensors: Sequence[Tensor], arguments: Arguments, name: str = "tensors") -> Crossing:
+        """Put them together; structures under different names are told apart."""
+        made = cls({name: tuple(tensors)})
+        made.arguments = arguments
         return made
 
     @property
-    def arguments(self) -> Arguments:
-        """What the model was called with."""
-        found: Arguments = self.__dict__["arguments"]
-        return found
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the tensors."""
+        return next(iter(self.values()))

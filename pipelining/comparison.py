@@ -105,8 +105,8 @@ def _staged(stages: Sequence[Module], args: tuple[Any, ...], kwargs: dict[str, A
         aside.update(left)
         crossed.append(list(left.values()))
         if stage is not stages[-1]:
-            leaves = [_leaf(each) for each in value.values]
-            crossed[-1] += [(gave, [took]) for gave, took in zip(value.values, leaves, strict=True)]
+            leaves = [_leaf(each) for each in value.tensors]
+            crossed[-1] += [(gave, [took]) for gave, took in zip(value.tensors, leaves, strict=True)]
             value = Crossing.of(leaves, value.arguments)
     results = [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
     go_back(results, None)

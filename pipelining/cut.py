@@ -207,6 +207,16 @@ class _Liveness:
             part.copied = {v.number for v in part.incoming if any(e >= part.begin for e in v.writes)}
             part.draws = any(part.owns(event) for event in self.trace.draws)
         self._place_unread_state()
+        self._check_written_buffers()
+
+    def _check_written_buffers(self) -> None:
+        for value in self.trace.values:
+            holders = [part.index for part in self.parts if value.name in part.state]
+            if value.source == "buffer" and value.writes and len(holders) > 1:
+                raise ScheduleError(
+                    f"the buffer {value.name} is written in each forward, and stages {holders} read it: "
+                    "each would write its own. Cut so that one stage does all with it"
+                )
 
     def _send(self, value: TracedValue, users: set[int]) -> None:
         """Choose the way of a value: to the next stage with what that gets, past others straight."""

@@ -111,12 +111,14 @@ class StageModule(Module):
             )
         return replay.with_values(result)
 
-    def _given(self, part: Part, results: Sequence[Tensor], arguments: Arguments) -> Crossing:
+    def _given(
+        self, part: Part, results: Sequence[Tensor], arguments: Arguments, name: str = "tensors"
+    ) -> Crossing:
         """Put aside what later stages fetch, and return what the next one gets."""
         count = len(part.given)
         for value, tensor in zip(part.stashed, results[count:], strict=True):
             stash(_name_of(value), tensor)
-        return Crossing.of(results[:count], arguments)
+        return Crossing.of(results[:count], arguments, name)
 
     def _arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -134,9 +136,11 @@ class StageModule(Module):
         arguments = args[0].arguments
         leaves = arguments.absent()
         arguments.with_given(leaves, kwargs)
-        return arguments, args[0].values, leaves
+        return arguments, args[0].tensors, leaves
 
     def _check_keywords(self, part: Part, arguments: Arguments, leaves: Sequence[Any]) -> None:
+        if not part.keywords:
+            return
         for leaf, name in zip(leaves, arguments.names(), strict=True):
             if name in part.keywords and is_absent(leaf):
                 raise ScheduleError(
@@ -152,8 +156,8 @@ class StageModule(Module):
             fetch(_name_of(value))
         trace = part.trace
         if self._index < self._count - 1:
-            results = [_shaped(v.fact, v.requires_grad(part.stop)) for v in part.outgoing]
-            return self._given(part, results, arguments)
+            results = [_shaped(value, value.requires_grad(part.stop)) for value in part.outgoing]
+            return self._given(part, results, arguments, repr(arguments.leaves))
         assert trace.tree is not None
         return tree_unflatten(trace.tree, [_result(trace, leaf) for leaf in trace.leaves])
 
@@ -217,10 +221,10 @@ def _result(trace: Trace, leaf: Leaf) -> Any:
     if isinstance(leaf, Fixed):
         return leaf.value
     value = trace.values[leaf.number if isinstance(leaf, Alias) else leaf]
-    return _shaped(value.fact, value.requires_grad(trace.end) and not isinstance(leaf, Alias))
+    return _shaped(value, value.requires_grad(trace.end) and not isinstance(leaf, Alias))
 
 
-def _shaped(fact: Any, requires_grad: bool) -> Tensor:
-    tensor = Absent(fact.shape, fact.dtype, fact.place)
+def _shaped(value: TracedValue, requires_grad: bool) -> Tensor:
+    tensor = value.absent()
     tensor.requires_grad = requires_grad
     return tensor

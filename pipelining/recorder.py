@@ -183,7 +183,6 @@ class _Recorder:
             Step(
                 event, self._key(function), tuple(dict.fromkeys(numbers)),
                 tuple([self._new(out, "op") for out in outs]), tuple(dict.fromkeys(state)),
-                tuple([_fact(out) for out in outs]),
                 isinstance(result, tuple), not absent, _flops(function, args, params, outs), self._kept(outs),
             )
         )  # fmt: skip
@@ -300,10 +299,6 @@ def _is_array(value: Any) -> bool:
     if isinstance(value, (Tensor, np.ndarray)):
         return True
     return hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, type)
-
-
-def _fact(out: Any) -> Fact:
-    return Fact(tuple(out.shape), out.dtype, str(getattr(out, "device", "cpu")))
 
 
 def _place_of(given: Sequence[Any]) -> str:

@@ -25,7 +25,7 @@ from shardwise.pipelining.absent import Absent, become, is_absent
 from shardwise.pipelining.cut import Part
 from shardwise.pipelining.marker import Anchor, CallId, Run, unwatched
 from shardwise.pipelining.recorder import arrays_in, calling_place
-from shardwise.pipelining.trace import ROOT, Alias, Call, Fact, Fixed, Leaf, OpKey, Step
+from shardwise.pipelining.trace import ROOT, Alias, Call, Fixed, Leaf, OpKey, Step
 from shardwise.tensor import Context, Function, Tensor, is_grad_enabled, random, tree_leaves
 from shardwise.tensor.function import Gradients
 from shardwise.tensor.mode import Door, override
@@ -181,7 +181,7 @@ class Replay:
             return self._shown(leaf.number).detach()
         number = leaf
         if number not in self.held:
-            self.hold(number, _absent(self.part.trace.values[number].fact))
+            self.hold(number, self.part.trace.values[number].absent())
         return self.held[number]
 
     def _run(self, call: Call, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -236,7 +236,8 @@ class Replay:
         return result
 
     def _given(self, step: Step) -> Any:
-        outs = [_absent(fact) for fact in step.facts]
+        values = self.part.trace.values
+        outs = [values[number].absent() for number in step.gives]
         for number, out in zip(step.gives, outs, strict=True):
             self.hold(number, out)
         return tuple(outs) if step.many else outs[0]
@@ -264,7 +265,3 @@ class Replay:
             become(alias, held.detach())
         elif isinstance(held, np.ndarray):
             become(alias, Tensor(held))
-
-
-def _absent(fact: Fact) -> Any:
-    return Absent(fact.shape, fact.dtype, fact.place)

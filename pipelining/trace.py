@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from shardwise.backend.source import Place, spell_place
+from shardwise.pipelining.absent import Absent
 from shardwise.pipelining.marker import Anchor, CallId
 from shardwise.tensor.tree import TreeDef
 
@@ -66,8 +67,6 @@ class Step:
         Values, by number.
     state : tuple of str
         The parameters and buffers that it reads.
-    facts : tuple of Fact
-        Of its results.
     many : bool
         Whether its results are a tuple.
     constant : bool
@@ -83,7 +82,6 @@ class Step:
     reads: tuple[int, ...]
     gives: tuple[int, ...]
     state: tuple[str, ...]
-    facts: tuple[Fact, ...]
     many: bool
     constant: bool
     flops: int
@@ -128,6 +126,15 @@ class TracedValue:
     reads: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
     history: list[tuple[int, bool]] = field(default_factory=list)
+    _absent: Absent | None = field(default=None, init=False, repr=False)
+
+    def absent(self) -> Absent:
+        """Return a tensor that stands for it: all of them over one array without data."""
+        if self._absent is None:
+            self._absent = Absent(*self.fact)
+        tensor: Absent = object.__new__(Absent)
+        tensor.data, tensor.place = self._absent.data, self.fact.place
+        return tensor
 
     def requires_grad(self, event: int) -> bool:
         """Tell whether it required grad just before an event."""

@@ -15,6 +15,7 @@ from gpt import GPT
 from shardwise import nn
 from shardwise.backend.errors import ScheduleError
 from shardwise.collectives import run_threads
+from shardwise.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from shardwise.pipelining import (
     Costs,
     MemoryLimits,
@@ -214,6 +215,21 @@ def test_ties_are_found() -> None:
         (0, "embedding.weight"), (1, "embedding.weight"), (2, "embedding.weight"), (3, "head.weight")
     )  # fmt: skip
     assert "tied: embedding.weight in stage 0, embedding.weight in stage 1" in str(pipe)
+
+
+def test_a_buffer_that_two_stages_write_is_refused() -> None:
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.linear = nn.BatchNorm1d(4), nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.norm(self.linear(self.norm(x)))
+
+    model = fixed(Shared())
+    with pytest.raises(ScheduleError, match=r"the buffer norm.running_mean is written .* stages \[0, 1\]"):
+        pipeline(model, (normal(3, 4),), split_spec={"linear": BEGINNING})
+    pipeline(model.eval(), (normal(3, 4),), split_spec={"linear": BEGINNING}).check(normal(5, 4))
 
 
 def test_statistics_are_kept_by_their_own_stage() -> None:
@@ -450,3 +466,31 @@ def test_dropout_and_checkpoints_are_those_of_one_rank() -> None:
             np.testing.assert_allclose(out.numpy(), model.eval()(x).detach().numpy(), rtol=1e-12, atol=1e-13)
 
     run_threads(run, 3)
+
+
+def test_stages_may_be_tensor_parallel() -> None:
+    """Two stages on two ranks each, sharded behind the split."""
+    x, target = sw.tensor(np.arange(42).reshape(6, 7) % 11), sw.tensor(np.arange(42).reshape(6, 7) % 5)
+
+    def loss_fn(output: Tensor, rows: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(output.view(-1, 256), rows.view(-1))
+
+    model = fixed(GPT(2, 8, 2, 7, 0.0))
+    loss_fn(model(x), target).backward()
+    wanted = {name: p.grad.numpy() for name, p in model.named_parameters()}
+
+    def run(rank: int) -> None:
+        mesh = sw.init_device_mesh("cpu", (2, 2), mesh_dim_names=("pp", "tp"))
+        pipe = pipeline(fixed(GPT(2, 8, 2, 7, 0.0)), (x[:2],), split_spec={"blocks.1": BEGINNING})
+        index = mesh["pp"].get_group().rank
+        stage = pipe.build_stage(index, group=mesh["pp"].get_group())
+        cut, add = ColwiseParallel(use_local_output=False), RowwiseParallel()
+        block = stage.submodule.get_submodule(f"blocks.{index}")
+        parallelize_module(block, mesh["tp"], {"qkv": cut, "proj": add, "up": cut, "down": add})
+        schedule = Schedule1F1B(stage, 3, loss_fn)
+        schedule.step(*((x,) if index == 0 else ()), target=target if index else None)
+        for name, p in stage.submodule.named_parameters():
+            grad = p.grad.full_tensor() if hasattr(p.grad, "full_tensor") else p.grad
+            np.testing.assert_allclose(grad.numpy(), wanted[name], rtol=1e-11, atol=1e-13)
+
+    run_threads(run, 4)
