@@ -9,6 +9,9 @@ from shardwise.rpc.call import wait_all_calls as _wait_all
 from shardwise.rpc.distributed_optimizer import DistributedOptimizer, DistributedScheduler
 from shardwise.rpc.future import Future, collect_all, wait_all
 from shardwise.rpc.making import remote, stream
+from shardwise.rpc.meeting import gather_from_workers, meet_workers
+from shardwise.rpc.meeting import gather_from_workers as _all_gather
+from shardwise.rpc.meeting import meet_workers as _barrier
 from shardwise.rpc.remote_module import RemoteModule
 from shardwise.rpc.rref import RRef
 from shardwise.rpc.rref_ledger import RRefRecord, rref_ledger
@@ -37,16 +40,20 @@ __all__ = [
     "RpcBackendOptions",
     "Simulation",
     "WorkerInfo",
+    "_all_gather",
+    "_barrier",
     "_set_rpc_timeout",
     "_wait_all",
     "autograd",
     "collect_all",
     "debug_info",
     "functions",
+    "gather_from_workers",
     "get_rpc_timeout",
     "get_worker_info",
     "init_rpc",
     "is_available",
+    "meet_workers",
     "remote",
     "rpc_async",
     "rpc_sync",

@@ -57,7 +57,7 @@ def attach_gathering(agent: Agent) -> None:
 
 
 def gather_bytes(
-    agent: Agent, data: bytes, names: Iterable[str] | None = None, timeout: float = 0.0
+    agent: Agent, data: bytes, names: Iterable[str] | None = None, timeout: float | None = 0.0
 ) -> dict[str, bytes]:
     """Give all of some workers what each of them has; all of them call it, equally often.
 
@@ -68,7 +68,7 @@ def gather_bytes(
     names : iterable of str, optional
         By default all workers; this one must be among them.
     timeout : float
-        Seconds, 0 for no limit.
+        Seconds, 0 for no limit, None for the default of calls.
 
     Returns
     -------

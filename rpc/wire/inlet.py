@@ -103,9 +103,8 @@ class Inlet:
             if not self.proved:
                 self._shake()
             for _ in range(_TURN if self.proved else 0):
-                if self._closed or self._paused:
+                if self._closed or self._paused or not self._read():
                     return
-                self._read()
         except BlockingIOError:
             pass
         except (HandshakeError, FrameError) as error:
@@ -114,7 +113,8 @@ class Inlet:
             self._hear_out()
             self._end(error.strerror or str(error))
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Read once; False if there is certainly no more, and asking would cost a system call."""
         reader = self._reader
         target = reader.target
         if self._takes_fds:
@@ -128,11 +128,10 @@ class Inlet:
             count = self._socket.recv_into(target)
         if not count:
             self._end("")
-            return
+            return False
         for frame in reader.filled(count):
             self._owner.inlet_arrived(self, frame)
-        if count < len(target):
-            raise BlockingIOError  # there was no more; asking for it would cost a system call
+        return count == len(target)
 
     def _hear_out(self) -> None:
         """Read what the other side had sent before the connection was reset."""
@@ -140,7 +139,7 @@ class Inlet:
         for _ in range(2 if self.proved else 0):
             try:
                 while not self._closed:
-                    self._read()
+                    self._read()  # until the kernel says that there is no more
             except (OSError, FrameError):
                 continue
 

@@ -120,3 +120,19 @@ def test_a_shutdown_that_nobody_follows_ends_in_time() -> None:
             rpc.shutdown(graceful=False)
 
     run_threads(program, 2)
+
+
+def test_workers_meet_and_gather() -> None:
+    def program(rank: int) -> None:
+        everyone = rpc.gather_from_workers({"rank": rank})
+        assert everyone == {f"w{each}": {"rank": each} for each in range(3)}
+        if rank:
+            assert rpc.gather_from_workers(rank, ["w2", "w1"]) == {"w1": 1, "w2": 2}
+            rpc.meet_workers(["w1", "w2"])
+        else:
+            with pytest.raises(ArgumentError, match="w0 is not among the workers that gather: w1, w2"):
+                rpc.meet_workers(["w1", "w2"])
+            with pytest.raises(RpcTimeoutError):
+                rpc.meet_workers(["w0", "w1"], timeout=0.1)
+
+    remote.on_workers(program, 3)
