@@ -16,7 +16,7 @@ from shardwise.pipelining.marker import SplitPoint, annotate_split_points, pipe_
 from shardwise.pipelining.memory import MemoryUse
 from shardwise.pipelining.microbatch import Chunk, Fold, Replicate
 from shardwise.pipelining.partition import partition
-from shardwise.pipelining.pipe import Pipe
+from shardwise.pipelining.pipe import Pipe, build_stage
 from shardwise.pipelining.pipeline import Pipeline
 from shardwise.pipelining.program import Program
 from shardwise.pipelining.scheduled import Schedule
@@ -90,6 +90,7 @@ __all__ = [
     "Wait",
     "annotate_split_points",
     "best_schedule",
+    "build_stage",
     "check",
     "draw",
     "draw_png",

@@ -87,7 +87,13 @@ def copy_keeping(module: Module, kept: Collection[int], device: str) -> Module:
                 f"{name} is sharded already; split the model into stages first, then shard each stage"
             )
         memo[id(tensor)] = tensor if id(tensor) in kept else _like(tensor, device)
-    return copy.deepcopy(module, memo)
+    try:
+        return copy.deepcopy(module, memo)
+    except TypeError as error:
+        raise ScheduleError(
+            f"cannot copy {type(module).__name__} to split it: {error}. Keep what cannot be copied out of "
+            "the attributes of its modules, or give it a __deepcopy__ that returns it"
+        ) from error
 
 
 def _like(tensor: Tensor, device: str) -> Absent:

@@ -104,6 +104,8 @@ class StageModule(Module):
                 result = self._root(*positional, **named)
         except EndOfStage:
             return self._given(part, replay.results(), arguments)
+        finally:
+            replay.done = True  # recompute() may call parts of it again, in the backward
         if self._index < self._count - 1:
             raise ScheduleError(
                 f"stage {self._index}: the model ended before the cut {part.end}; with values it does other "

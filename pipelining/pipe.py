@@ -22,7 +22,7 @@ from shardwise.pipelining.stage import PipelineStage
 from shardwise.pipelining.tied import Tied
 from shardwise.tensor import Tensor
 
-__all__ = ["Pipe"]
+__all__ = ["Pipe", "build_stage"]
 
 
 class Pipe:
@@ -213,6 +213,29 @@ class Pipe:
         part = self._parts[stage]
         called = {call.id.path for call in part.trace.calls.values() if part.owns(call.enter)}
         return [each for each in names if each.rpartition(".")[0] in called] or names[:1]
+
+
+def build_stage(
+    stage_module: Module,
+    stage_index: int,
+    pipe_info: PipeInfo,
+    device: str | None = None,
+    group: ProcessGroup | None = None,
+) -> PipelineStage:
+    """Return a stage of a module that `Pipe.get_stage_module` gave, and that was changed since.
+
+    Parameters
+    ----------
+    stage_module : Module
+        The stage's module, or one around it, such as one that reduces gradients over other ranks.
+    stage_index : int
+    pipe_info : PipeInfo
+        What `Pipe.info` returns.
+    device : str, optional
+    group : ProcessGroup, optional
+        Of the ranks of the pipeline; the world, if not given.
+    """
+    return PipelineStage(stage_module, stage_index, pipe_info.num_stages, device, group=group)
 
 
 def _hide(module: Module, name: str) -> None:

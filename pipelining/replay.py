@@ -15,8 +15,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from shardwise.backend.array import Array
 from shardwise.backend.errors import DataDependentShapeError, ScheduleError
 from shardwise.backend.shape import ShapeArray
@@ -26,7 +24,7 @@ from shardwise.pipelining.cut import Part
 from shardwise.pipelining.marker import Anchor, CallId, Run, unwatched
 from shardwise.pipelining.recorder import arrays_in, calling_place
 from shardwise.pipelining.trace import ROOT, Alias, Call, Fixed, Leaf, OpKey, Step
-from shardwise.tensor import Context, Function, Tensor, is_grad_enabled, random, tree_leaves
+from shardwise.tensor import Context, Function, Tensor, enable_grad, random, tree_leaves
 from shardwise.tensor.function import Gradients
 from shardwise.tensor.mode import Door, override
 from shardwise.tensor.tree import tree_flatten, tree_unflatten
@@ -104,12 +102,7 @@ class Replay:
             held = self.held.get(value.number)
             if held is None:
                 raise self._other_run(f"the tensor of shape {value.fact.shape} that is sent to it")
-            if value.number in self.part.copied:
-                fresh = tensor.clone() if tensor.requires_grad else Tensor(tensor.data.copy())
-            elif tensor.requires_grad and is_grad_enabled():
-                fresh = Receive.apply(tensor)
-            else:
-                fresh = Tensor(tensor.data)
+            fresh = _received(tensor, value.number in self.part.copied)
             if isinstance(held, Tensor):
                 become(held, fresh)
             else:
@@ -263,5 +256,13 @@ class Replay:
         held = self.held.get(self._arrays.get(id(alias.data), -1))
         if isinstance(held, Tensor) and not is_absent(held):
             become(alias, held.detach())
-        elif isinstance(held, np.ndarray):
+        elif held is not None and not is_absent(held):
             become(alias, Tensor(held))
+
+
+def _received(tensor: Tensor, written: bool) -> Tensor:
+    """Return what was received as the result of an op; a copy, if it will be written into."""
+    if not tensor.requires_grad:
+        return Tensor(tensor.data.copy() if written else tensor.data)
+    with enable_grad():  # a cut may lie in a stretch of code without a tape
+        return tensor.clone() if written else Receive.apply(tensor)

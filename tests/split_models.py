@@ -221,6 +221,48 @@ class Recurrent(nn.Module):
         return y.sum(1) @ sw.ones(4, 5, dtype=np.float64) * self.last
 
 
+class Contexts(nn.Module):
+    """Blocks that are recomputed, a stretch without a tape and one of 16 bits, each with a cut inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(5, 5), nn.Dropout(0.2)) for _ in range(4)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = sw.recompute(self.blocks[0], x)
+        with sw.no_grad():
+            fixed = self.blocks[1](x)
+            pipe_split()
+            fixed = fixed.sin() + self.blocks[1](x)
+        x = sw.recompute(self.blocks[2], x) + fixed
+        with sw.autocast():
+            low = (x @ self.blocks[2][0].weight).astype(np.float64)
+            pipe_split()
+            low = low + x @ self.blocks[3][0].weight
+        return sw.recompute(lambda y: self.blocks[3](y).tanh(), low.astype(np.float64))
+
+
+class Hooked(nn.Module):
+    """Hooks that change what goes in, what comes out, and gradients; on the model as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(5, 5) for _ in range(3)])
+        for i, layer in enumerate(self.layers):
+            layer.register_forward_pre_hook(lambda module, args, i=i: (args[0] * (i + 1.0),))
+            layer.register_forward_hook(lambda module, args, output: (output, output.exp()))
+            if i:
+                layer.register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 0.5,))
+        self.register_forward_pre_hook(lambda module, args: (args[0] * 2.0,))
+        self.register_forward_hook(lambda module, args, output: output + args[0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x, y = layer(x)
+            x = x + y.tanh()
+        return x
+
+
 def ids(rows: int) -> Tensor:
     return sw.tensor(np.random.default_rng(rows).integers(0, 11, (rows, 7)))
 
@@ -258,5 +300,7 @@ CASES: dict[str, Case] = {
         {"features.1": END, "features.4": BEGINNING, "head": BEGINNING},
     ),
     "frozen": Case(Frozen, lambda n: (normal(n, 5),), {f"layers.{i}": BEGINNING for i in (1, 2, 3)}),
+    "contexts": Case(Contexts, lambda n: (normal(n, 5),), None),
+    "hooked": Case(Hooked, lambda n: (normal(n, 5),), {"layers.1": BEGINNING, "layers.2": BEGINNING}),
     "recurrent": Case(Recurrent, lambda n: (normal(n, 3, 4),), None),
 }  # fmt: skip

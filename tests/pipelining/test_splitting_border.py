@@ -24,6 +24,7 @@ from shardwise.pipelining import (
     SplitPoint,
     annotate_split_points,
     best_schedule,
+    build_stage,
     partition,
     pipe_split,
     pipeline,
@@ -410,6 +411,8 @@ def test_a_stage_takes_what_is_its_own_from_a_whole_state() -> None:
     whole = {name: each.numpy() * 0 + 3.0 for name, each in row(4).state_dict().items()}
     pipe = pipeline(row(4), (normal(3, 4),), num_stages=2)
     stage = pipe.get_stage_module(1)
+    built = build_stage(stage, 1, pipe.info())
+    assert (built.submodule, built.num_stages, built.is_last) == (stage, 2, True)
     assert stage.load_state_dict(whole).missing_keys == []
     assert {float(p.mean()) for p in stage.parameters()} == {3.0}
     assert 3.0 not in {float(p.mean()) for p in pipe.get_stage_module(0).parameters()}
