@@ -13,6 +13,7 @@ from shardwise.rpc.call import rpc_async
 from shardwise.rpc.current import current_agent
 from shardwise.rpc.future import Future
 from shardwise.rpc.rref import RRef
+from shardwise.tensor.leaf import renewed_memory
 
 __all__ = ["DistributedOptimizer", "DistributedScheduler"]
 
@@ -39,7 +40,8 @@ class DistributedOptimizer:
     Notes
     -----
     Steps of several trainers on one owner are made one after the other, in no order across owners: parameters
-    may have changed since the gradients were computed.
+    may have changed since the gradients were computed. A backward that is under way goes on with the values
+    that its graph was made from: each step takes new memory.
     """
 
     def __init__(
@@ -152,7 +154,9 @@ class _Part:
             try:
                 for param in params:
                     param.grad = found.get(param)
-                self._optimizer.step()
+                # Other trainers may compute with the parameters at this moment.
+                with renewed_memory([param for param in params if param.grad is not None]):
+                    self._optimizer.step()
             finally:
                 for param, grad in zip(params, before, strict=True):
                     param.grad = grad

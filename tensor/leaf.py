@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from shardwise.backend.array import Array
 from shardwise.backend.errors import AutogradError
-from shardwise.tensor.tape import Leaf, Target
+from shardwise.tensor.tape import Leaf, Target, Version
 
-__all__ = ["LeafGradients", "add_gradients", "show_to_hooks"]
+__all__ = ["LeafGradients", "add_gradients", "renewed_memory", "show_to_hooks"]
 
 # NumPy lets other threads run while it adds, and two backwards may meet at one leaf. A leaf has no lock of
 # its own, because there are many; these few are shared out by its address.
@@ -134,6 +135,35 @@ class LeafGradients:
     @property
     def _shown(self) -> Callable[[Any], Any] | None:
         return None if self.create_graph else self.wrap
+
+
+@contextmanager
+def renewed_memory(leaves: Sequence[Any]) -> Iterator[None]:
+    """Let leaf tensors be written in a block, in new memory, while other threads compute with them.
+
+    Graphs that exist, or are made meanwhile, go on with what they saw, and no write counts against them.
+    """
+    versions = [leaf.version for leaf in leaves]
+    for leaf in leaves:
+        leaf._version = _Unwatched()
+        leaf.data = leaf.data.copy()
+    try:
+        yield
+    finally:
+        for leaf, version in zip(leaves, versions, strict=True):
+            leaf._version = version
+
+
+class _Unwatched(Version):
+    """Counts no writes."""
+
+    @property
+    def count(self) -> int:
+        return 0
+
+    @count.setter
+    def count(self, value: int) -> None:
+        """Leave it at 0."""
 
 
 def add_gradients(a: Any, a_fresh: bool, b: Any, b_fresh: bool, create_graph: bool) -> tuple[Any, bool]:

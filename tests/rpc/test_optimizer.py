@@ -17,6 +17,7 @@ from shardwise.backend.errors import ArgumentError, ModuleError
 from shardwise.collectives import barrier, get_group, rank, world_size
 from shardwise.optim.lr_scheduler import StepLR
 from shardwise.parallel import DistributedDataParallel
+from shardwise.rpc.autograd.message_id import current_chain
 
 TIGHT = {"rtol": 1e-12, "atol": 1e-14}
 
@@ -200,6 +201,39 @@ def test_several_trainers_step_one_owner_one_after_the_other() -> None:
         assert weight.to_here().detach().numpy().tolist() == [[-30.0] * 4]
 
     remote.on_workers(program, 3)
+
+
+def step_elsewhere(weight: Any) -> None:
+    """Be another trainer: one step on worker 0's parameter."""
+    opt = rpc.DistributedOptimizer(optim.SGD, [weight], lr=1.0)
+    with rpc.autograd.context() as ctx:
+        rpc.autograd.backward(ctx, [rpc.rpc_sync(0, scale, (graphs.leaf(0),)).sum()])
+        opt.step(ctx)
+
+
+def test_a_step_leaves_the_graphs_of_other_trainers_alone() -> None:
+    def program(_: int) -> None:
+        store()["parameter"] = graphs.parameter(0)
+        weight = rpc.RRef(store()["parameter"])
+        x = graphs.leaf(1)
+        with rpc.autograd.context() as ctx:
+            loss = (scale(x) * x).sum()
+            rpc.rpc_sync(1, step_out_of_context, (weight,))
+            rpc.autograd.backward(ctx, [loss])
+            got = rpc.autograd.get_gradients(ctx)[x].numpy()
+        np.testing.assert_allclose(got, 2 * x.detach().numpy() * graphs.value(0), **TIGHT)
+        assert not np.allclose(weight.local_value().detach().numpy(), graphs.value(0))
+
+    rpc.Simulation(2, 1).run(program, ranks=[0])
+
+
+def step_out_of_context(weight: Any) -> None:
+    """Leave the context of the caller, as another program would be out of it."""
+    token = current_chain.set(None)
+    try:
+        step_elsewhere(weight)
+    finally:
+        current_chain.reset(token)
 
 
 def weight_of_server() -> Any:
