@@ -23,7 +23,7 @@ from shardwise.dtensor.rule.case import Case, Play
 from shardwise.dtensor.rule.strategies import RULES
 from shardwise.dtensor.rule.table import COMPOSITIONS
 from shardwise.dtensor.sharded_array import ShardedArray
-from shardwise.dtensor.strategy import Strategy, make_strategy
+from shardwise.dtensor.strategy import BY_SHAPE, Strategy, make_strategy
 from shardwise.dtensor.together import raised_together, raises_together
 from shardwise.tensor.diagnosis import check_finite
 from shardwise.tensor.function import Context, Function
@@ -92,7 +92,7 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
                     held = _held(value)
                     if held is not value:
                         params = {**params, name: held}
-                    value = _frozen(held)
+                    value = _frozen(held, name == "index" and issubclass(function, BY_SHAPE))
             elif kind is bool or kind is float:
                 value = (kind, repr(value))  # True is 1, and -0.0 is 0.0
             key += (name, value)
@@ -387,13 +387,15 @@ def _held(value: Any) -> Any:
     return value
 
 
-def _frozen(value: Any) -> Any:
-    """Return a parameter as something that hashes by value."""
+def _frozen(value: Any, by_shape: bool = False) -> Any:
+    """Return a parameter as something that hashes by value; arrays of integers `by_shape`, if so told."""
     kind = value.__class__
     if kind is dict:
         return tuple([(name, _frozen(each)) for name, each in value.items()])
     if kind is tuple or kind is list:
-        return tuple([_frozen(each) for each in value])
+        return tuple([_frozen(each, by_shape) for each in value])
+    if by_shape and kind is np.ndarray and value.dtype.kind in "iu":
+        return (value.shape, value.dtype.str)
     if kind is slice:
         return ("slice", value.start, value.stop, value.step)
     if kind is float:

@@ -79,6 +79,20 @@ class Ragged(Tensor):
         balanced: Self = me.placed_as(target, asked=True)
         return balanced
 
+    def index_add(self, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Self:
+        """Return a copy to which slices are added; see `Tensor`. Each rank adds what goes into its part."""
+        layout: Layout = self.data.layout
+        if not layout.ndim or not layout.order[dim % layout.ndim]:
+            return super().index_add(dim, index, source, alpha=alpha)
+        places, at = self._slices("index_add", dim, index)
+        fitting = self._fitting("index_add", self, source, at, places)
+        along = (-1, *(1,) * (layout.ndim - at - 1))
+        if isinstance(places, Tensor):
+            spread: Any = places.reshape(*along).expand(fitting.shape)
+        else:
+            spread = np.broadcast_to(np.reshape(places, along), fitting.shape)
+        return self.scatter_add(at, spread, fitting * alpha if alpha != 1 else fitting)
+
     def view(self, *shape: Any) -> Self:
         """Return the elements in another shape, or their bits as another dtype; nothing is sent.
 

@@ -18,9 +18,14 @@ from shardwise.mesh import DeviceMesh
 from shardwise.tensor.diagnosis import explained
 from shardwise.tensor.function import Context, Function
 from shardwise.tensor.narrow import forward_wide
+from shardwise.tensor.ops import index
 from shardwise.tensor.signature import Part, Terms, terms_of
 
-__all__ = ["Strategy", "inferred", "make_strategy"]
+__all__ = ["BY_SHAPE", "Strategy", "inferred", "make_strategy"]
+
+
+BY_SHAPE = (index.Index, index.IndexAdd, index.IndexPut, index.Pick, index.Unindex)
+"""Ops whose layouts depend on the shapes of integers in their ``index``, and not on the values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ class Strategy:
         found: dict[str, Any] = localize(
             params, tuple(map(part, self.inputs)), tuple(map(part, self.outputs or ()))
         )
-        if not self.function.unseen:  # those differ from call to call
+        if not self.function.unseen and not issubclass(self.function, BY_SHAPE):  # those differ by call
             self.told[here] = found
         return found
 

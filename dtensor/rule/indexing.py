@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from shardwise.backend import special
 from shardwise.backend.array import Array, Shape
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.placement import Placement, Replicate, Shard
@@ -104,16 +105,59 @@ class PutPart(index.IndexPut):
         here: Here = ctx.here
         dvalues = None
         if ctx.need[1]:
-            picked = index.Pick.apply(g, index=here.key)
-            whole = np.zeros_like(g, shape=flat_shape(here, ctx.result) if _one(here) else ctx.result)
-            whole[chosen_in(here) if _one(here) else ...] = picked
-            shape = ctx.values_shape
-            extra = max(0, len(shape) - len(ctx.result))
-            dvalues = np.reshape(unbroadcast(np.reshape(whole, ctx.result), shape[extra:]), shape)
+            dvalues = _values_gradient(ctx, index.Pick.apply(g, index=here.key), g)
         return _PUT.apply(g, 0.0, index=here.key) if ctx.need[0] else None, dvalues
 
 
 _PUT = index.IndexPut
+
+
+class AddPart(index.IndexAdd):
+    """Values added to a part, as far as they belong there."""
+
+    @staticmethod
+    def localize(
+        params: dict[str, Any], inputs: tuple[Part, ...], outputs: tuple[Part, ...]
+    ) -> dict[str, Any]:
+        return {**params, "at": Place(inputs[0].offset, inputs[0].whole)}
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, values: Any, index: Any, at: Place | None = None) -> Array:
+        ctx.at = at
+        if at is None:
+            return _ADD.forward(ctx, a, values, index)
+        index = kept_index(index) if True in ctx.need else index
+        here = ctx.here = here_of(index, a.shape, at)
+        ctx.values_shape = np.shape(values)
+        room = a[here.key].shape
+        ctx.result = (*room[: here.lead], *here.block, *room[here.lead + _one(here) :])
+        if not hasattr(values, "dtype"):
+            values = np.full_like(a, values, shape=())
+        written = np.broadcast_to(_written(here, values, ctx.result), room)
+        return a + special.scatter_add(a.shape, here.key, written)
+
+    @staticmethod
+    def backward(ctx: Context, g: Any) -> Gradients:
+        if ctx.at is None:
+            return _ADD.backward(ctx, g)
+        here: Here = ctx.here
+        dvalues = None
+        if ctx.need[1]:
+            dvalues = _values_gradient(ctx, index.Index.apply(g, index=here.key), g)
+        return g if ctx.need[0] else None, dvalues
+
+
+_ADD = index.IndexAdd
+
+
+def _values_gradient(ctx: Context, picked: Any, g: Any) -> Any:
+    """Return what was picked of a gradient at its places among those of the values; zeros elsewhere."""
+    here: Here = ctx.here
+    whole = np.zeros_like(g, shape=flat_shape(here, ctx.result) if _one(here) else ctx.result)
+    whole[chosen_in(here) if _one(here) else ...] = picked
+    shape = ctx.values_shape
+    extra = max(0, len(shape) - len(ctx.result))
+    return np.reshape(unbroadcast(np.reshape(whole, ctx.result), shape[extra:]), shape)
 
 
 def _one(here: Here) -> int:
@@ -160,11 +204,11 @@ def index_rule(case: Case) -> Strategy | Play | None:
     if not told:
         return None
     if any(getattr(part, "dtype", None) == np.bool_ for _, part in _told(layout, key)):
-        return _by_mask(layout, key)
+        return _by_mask(layout)
     (result,), _ = case.results()
     sliced = [dim for dim, part in told if isinstance(part, slice)]
     if sliced:
-        return _sliced_first(layout, key, sliced)
+        return _sliced_first(layout, sliced)
     table = table_layout(case)
     if result.size > table.numel or (result.dtype.kind == "b" and (case.tracked or table.partial)):
         return None
@@ -175,32 +219,32 @@ def index_rule(case: Case) -> Strategy | Play | None:
     return case.strategy([table], [terms_layout(table, result, origin, cut, others)], IndexPart)
 
 
-def _by_mask(layout: Layout, key: Any) -> Play:
+def _by_mask(layout: Layout) -> Play:
     """Take what a mask chooses from the parts; beside other arrays, by the places that are true in it."""
-    first, *rest = key if isinstance(key, tuple) else (key,)
-    alone = getattr(first, "dtype", None) == np.bool_ and all(map(is_whole, rest))
-    spelled = tuple(by_dim(key, layout.ndim))
 
     def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if alone:
+        key = params["index"]
+        first, *rest = key if isinstance(key, tuple) else (key,)
+        if getattr(first, "dtype", None) == np.bool_ and all(map(is_whole, rest)):
             return masked(perform, args[0], replica(layout.mesh, first))
-        return index.Index.apply(args[0], index=spelled)
+        return index.Index.apply(args[0], index=tuple(by_dim(key, layout.ndim)))
 
     return play
 
 
-def _sliced_first(layout: Layout, key: Any, dims: Sequence[int]) -> Play:
-    first: list[Any] = [slice(None)] * layout.ndim
-    then: list[Any] = []
-    dim = 0
-    for part in spelled_index(key, layout.ndim):
-        if dim in dims and isinstance(part, slice):
-            first[dim] = part
-            part = slice(None)
-        then.append(part)
-        dim += taken_dims(part)
+def _sliced_first(layout: Layout, dims: Sequence[int]) -> Play:
+    """Take slices first, and then what the arrays name; these may be others each time."""
 
     def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        first: list[Any] = [slice(None)] * layout.ndim
+        then: list[Any] = []
+        dim = 0
+        for part in spelled_index(params["index"], layout.ndim):
+            if dim in dims and isinstance(part, slice):
+                first[dim] = part
+                part = slice(None)
+            then.append(part)
+            dim += taken_dims(part)
         return index.Index.apply(index.Slice.apply(args[0], index=tuple(first)), index=tuple(then))
 
     return play
@@ -215,15 +259,16 @@ def put_rule(case: Case) -> Strategy | Play | None:
     if any(dim >= layout.ndim for dim, _ in told):
         return None
     chosen = [(dim, part) for dim, part in told if layout.order[dim] and not is_whole(part)]
+    adding = case.function is index.IndexAdd
     if not chosen and not case.params.get("in_place"):
         return None
     case.results()
     backwards = [dim for dim, part in chosen if isinstance(part, slice) and (part.step or 1) < 0]
     if backwards:
-        return _turned(layout, key, backwards)
+        return None if adding else _turned(layout, backwards)
     values = case.layouts[1]
     wanted = None if values is None else _values_layout(layout, key, values)
-    return case.strategy([layout, wanted], [layout], PutPart)
+    return case.strategy([layout, wanted], [layout], AddPart if adding else PutPart)
 
 
 def _values_layout(layout: Layout, key: Any, values: Layout) -> Layout:
@@ -256,27 +301,12 @@ def _values_layout(layout: Layout, key: Any, values: Layout) -> Layout:
     return Layout.of(layout.mesh, tuple(kinds), tuple(order), values.shape, values.dtype)
 
 
-def _turned(layout: Layout, key: Any, dims: Sequence[int]) -> Play:
+def _turned(layout: Layout, dims: Sequence[int]) -> Play:
     """Write values that are turned around to the same places forwards."""
-    parts = spelled_index(key, layout.ndim)
-    spelled = by_dim(key, layout.ndim)
-    block = len(np.broadcast_shapes(*[np.shape(part) for part in spelled if names_places(part)]))
-    lead = lead_of(spelled)
-    forwards: list[Any] = []
-    turned: list[int] = []
-    dim = at = 0
-    for part in parts:
-        if isinstance(part, slice) and dim in dims:
-            places = range(*part.indices(layout.shape[dim]))
-            part = slice(places[-1], places[0] + 1, -places.step) if places else slice(0, 0)
-            turned.append(at + (block if at >= lead else 0))
-        forwards.append(part)
-        at += part is None or isinstance(part, slice)
-        dim += taken_dims(part)
-    ndim = at + block
 
     def play(perform: Perform, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         x, values, *rest = args
+        forwards, turned, ndim = _forwards(layout, params["index"], dims)
         shape = getattr(values, "shape", ())
         flips = [d - ndim + len(shape) for d in turned]
         flips = [d for d in flips if d >= 0 and shape[d] != 1]
@@ -285,3 +315,22 @@ def _turned(layout: Layout, key: Any, dims: Sequence[int]) -> Play:
         return index.IndexPut.apply(x, values, *rest, **{**params, "index": tuple(forwards)})
 
     return play
+
+
+def _forwards(layout: Layout, key: Any, dims: Sequence[int]) -> tuple[list[Any], list[int], int]:
+    """Return an index of the same places forwards, the dims of the result that are turned, and its ndim."""
+    spelled = by_dim(key, layout.ndim)
+    block = len(np.broadcast_shapes(*[np.shape(part) for part in spelled if names_places(part)]))
+    lead = lead_of(spelled)
+    forwards: list[Any] = []
+    turned: list[int] = []
+    dim = at = 0
+    for part in spelled_index(key, layout.ndim):
+        if isinstance(part, slice) and dim in dims:
+            places = range(*part.indices(layout.shape[dim]))
+            part = slice(places[-1], places[0] + 1, -places.step) if places else slice(0, 0)
+            turned.append(at + (block if at >= lead else 0))
+        forwards.append(part)
+        at += part is None or isinstance(part, slice)
+        dim += taken_dims(part)
+    return forwards, turned, at + block

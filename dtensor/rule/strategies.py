@@ -52,6 +52,7 @@ RULES: Mapping[type[Function], Rule] = MappingProxyType(
         gather.ScatterAdd: scatter_rule,
         index.Embedding: embedding_rule,
         index.Index: index_rule,
+        index.IndexAdd: put_rule,
         index.IndexPut: put_rule,
         index.Slice: slice_rule,
         index.Unindex: unindex_rule,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from shardwise.backend.errors import ArgumentError, ShapeError
 from shardwise.nn.check import check_reals
-from shardwise.tensor import Tensor
+from shardwise.tensor import Tensor, no_grad
 from shardwise.tensor.ops import norm
 
 __all__ = ["batch_norm", "group_norm", "instance_norm"]
@@ -71,10 +72,11 @@ def batch_norm(
             f"batch_norm: training needs more than one value per channel, got an input of shape "
             f"{input.shape}; use a larger batch, or eval()"
         )
+    wholes = _wholes(running)
     out = norm.BatchNorm.apply(
-        input, weight, bias, eps=eps, running=_arrays(running), momentum=float(momentum)
+        input, weight, bias, eps=eps, running=_arrays(wholes), momentum=float(momentum)
     )
-    _written(running)
+    _written(running, wholes)
     return out
 
 
@@ -121,16 +123,17 @@ def instance_norm(
         raise ShapeError(
             f"instance_norm: needs more than one place per channel, got an input of shape {input.shape}"
         )
+    wholes = _wholes(running)
     out = norm.GroupNorm.apply(
         input,
         weight,
         bias,
         groups=input.shape[1],
         eps=eps,
-        running=_arrays(running),
+        running=_arrays(wholes),
         momentum=float(momentum),
     )
-    _written(running)
+    _written(running, wholes)
     return out
 
 
@@ -222,18 +225,37 @@ def _column(values: Tensor, ndim: int) -> Tensor:
     return values.reshape(values.shape[0], *(1,) * (ndim - 2))
 
 
+def _wholes(running: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
+    """Return running statistics that may be written: of sharded ones replicas, which `_written` cuts."""
+    if running is None or all(_is_whole(tensor) for tensor in running):
+        return running
+    first, second = (_replica(tensor) for tensor in running)
+    return first, second
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    layout = getattr(tensor.data, "layout", None)
+    if layout is not None and layout.partial:
+        raise ArgumentError(
+            f"running statistics are values, and terms of a sum are none; got {layout!r}. Call "
+            "redistribute() on them first"
+        )
+    return layout is None or layout.is_replicated
+
+
+def _replica(tensor: Any) -> Any:
+    return tensor if _is_whole(tensor) else tensor.detach().redistribute()
+
+
 def _arrays(running: tuple[Tensor, Tensor] | None) -> norm.Running:
-    for tensor in running or ():
-        layout = getattr(tensor.data, "layout", None)
-        if layout is not None and not layout.is_replicated:
-            raise ArgumentError(
-                f"running statistics are written by every rank, so each must have them whole; got "
-                f"{layout!r}. Call redistribute() on them first"
-            )
     return None if running is None else (running[0].data, running[1].data)
 
 
-def _written(running: tuple[Tensor, Tensor] | None) -> None:
-    """Note that running statistics have been written, for whoever saved them."""
-    for tensor in running or ():
-        tensor.version.count += 1
+def _written(running: tuple[Tensor, Tensor] | None, wholes: tuple[Tensor, Tensor] | None) -> None:
+    """Give running statistics what was written to their wholes; note it, for whoever saved them."""
+    for tensor, whole in zip(running or (), wholes or (), strict=True):
+        if tensor is whole:
+            tensor.version.count += 1
+        else:
+            with no_grad():
+                tensor.copy_(whole)

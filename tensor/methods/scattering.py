@@ -242,9 +242,7 @@ class Scattering(Selection):
         try:
             if not accumulate:
                 return indexing.IndexPut.apply(self, source, index=key)
-            whole = self._full(indexing.Index.apply(self, index=key).data.shape, source)
-            added: Any = indexing.Unindex.apply(whole, shape=self.data.shape, index=key)
-            return arithmetic.Add.apply(self, added)
+            return indexing.IndexAdd.apply(self, source, index=key)
         except IndexRangeError:
             raise
         except IndexError as error:

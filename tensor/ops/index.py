@@ -15,7 +15,7 @@ from shardwise.tensor.ops.key import index_terms, kept_index, last_writes, never
 from shardwise.tensor.ops.part_key import part_index
 from shardwise.tensor.signature import Part
 
-__all__ = ["Embedding", "Index", "IndexPut", "Pick", "Slice", "Unindex"]
+__all__ = ["Embedding", "Index", "IndexAdd", "IndexPut", "Pick", "Slice", "Unindex"]
 
 
 def _index_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
@@ -136,6 +136,31 @@ class IndexPut(Function):
             extra = max(0, len(shape) - picked.ndim)  # leading dims of one element, which NumPy lets go
             dvalues = np.reshape(unbroadcast(picked, shape[extra:]), shape)
         return IndexPut.apply(g, 0.0, index=ctx.index) if ctx.need[0] else None, dvalues
+
+
+class IndexAdd(Function):
+    """The first input with values added at `index`; those that go to one place add up."""
+
+    signature = _put_signature
+    exact = True  # sums are made in float32
+
+    @staticmethod
+    def forward(ctx: Context, a: Array, values: Array, index: Any) -> Array:
+        ctx.index = kept_index(index) if True in ctx.need else index
+        ctx.values_shape = np.shape(values)
+        if not hasattr(values, "dtype"):
+            values = np.full_like(a, values, shape=())
+        room = np.broadcast_to(values, a[index].shape)
+        return a + special.scatter_add(a.shape, index if isinstance(index, tuple) else (index,), room)
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        dvalues = None
+        if ctx.need[1]:
+            picked, shape = Index.apply(g, index=ctx.index), ctx.values_shape
+            extra = max(0, len(shape) - picked.ndim)  # leading dims of one element, which NumPy lets go
+            dvalues = np.reshape(unbroadcast(picked, shape[extra:]), shape)
+        return g if ctx.need[0] else None, dvalues
 
 
 class Pick(Function):

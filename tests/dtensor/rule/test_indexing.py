@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -162,3 +163,49 @@ def test_assignment_writes_into_the_part() -> None:
         np.testing.assert_array_equal(x.full_tensor().numpy(), want)
 
     run_threads(go, 3)
+
+
+ADDITIONS: dict[str, Callable[..., Any]] = {
+    "index_add": lambda x, i, v: x.index_add(0, i, v, alpha=2.0),
+    "index_put": lambda x, i, v: x.index_put((i.tolist(),), v, accumulate=True),
+    "index_put a number": lambda x, i, v: x.index_put((i.tolist(), slice(1, 3)), 2.0, accumulate=True),
+    "index_put by two": lambda x, i, v: x.index_put((i.tolist(), [1]), v[:, 0], accumulate=True),
+}
+
+
+@pytest.mark.parametrize("name", ADDITIONS)
+def test_additions_send_and_hold_no_wholes(name: str) -> None:
+    """What is added lies everywhere here: each rank takes what goes into its part."""
+    x, index, values = numbers(4000, 4), places(4000, 8), numbers(8, 4)
+    sent, laid = moved(ADDITIONS[name], [x, index, values], ["S(0)", "R", "R"], 4)
+    assert (sent, laid) == (0, ["S(0)"])
+    for world in (2, 3):
+        compare(ADDITIONS[name], numbers(7, 4), places(7, 5), numbers(5, 4), world=world, most=12)
+
+
+def test_other_integers_need_no_other_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps over a data set name other rows each time, many at once."""
+    dispatch = importlib.import_module("shardwise.dtensor.dispatch")
+    planned: list[Any] = []
+    rules = {op: lambda case, rule=rule: planned.append(case.function) or rule(case)
+             for op, rule in dispatch.RULES.items()}  # fmt: skip
+    monkeypatch.setattr(dispatch, "RULES", rules)
+
+    def go(rank: int) -> int:
+        x = tensor_in(numbers(3000, 4), DeviceMesh("cpu", [0, 1]), ["S(0)"])
+        before = 0
+        for step in range(6):
+            rows = places(3000, 2000, seed=step)
+            out = x[rows]
+            out.sum().backward()
+            part = x[rows, 1:3]
+            with sw.no_grad():
+                x.index_put((rows,), 1.0)
+                x.index_put((rows, slice(None, None, -1)), out)
+            np.testing.assert_array_equal(out.full_tensor().detach().numpy(), numbers(3000, 4)[rows])
+            np.testing.assert_array_equal(part.full_tensor().detach().numpy(), numbers(3000, 4)[rows, 1:3])
+            if step == 0:
+                before = len(planned)
+        return len(planned) - before
+
+    assert max(run_threads(go, 2)) == 0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import shardwise as sw
 from part_oracle import WORLDS, compare, compare_on, numbers, sizes
+from shardwise import nn
 from shardwise.collectives import run_threads
 from shardwise.dtensor import distribute_tensor
 from shardwise.mesh import DeviceMesh
@@ -120,3 +121,32 @@ def test_on_two_axes(data: st.DataObject) -> None:
         )
     )  # fmt: skip
     compare_on(fn, [numbers(*shape), numbers(shape[1], seed=3)], (2, 2), [placed, weight])
+
+
+@pytest.mark.parametrize("lies", ["S(0)", "R"])
+def test_running_statistics_in_parts(lies: str) -> None:
+    """Written where they are, alike for every layout of the batch."""
+    batch = numbers(6, 5, 4)
+    wanted = nn.BatchNorm1d(5)
+    outs = [wanted(sw.tensor(batch * k, dtype=sw.float32)).detach().numpy() for k in (1.0, 2.0)]
+    wanted.eval()
+    outs.append(wanted(sw.tensor(batch, dtype=sw.float32)).detach().numpy())
+
+    def go(rank: int) -> None:
+        mesh = DeviceMesh("cpu", [0, 1, 2])
+        for placement in ("S(0)", "S(1)", "R"):
+            layer = nn.BatchNorm1d(5)
+            for name, tensor in (*layer.named_parameters(), *layer.named_buffers()):
+                if tensor.ndim:
+                    setattr(layer, name, distribute_tensor(tensor, mesh, [lies]))
+            for k, out in zip((1.0, 2.0, None), outs, strict=True):
+                if k is None:
+                    layer.eval()
+                x = distribute_tensor(sw.tensor(batch * (k or 1.0), dtype=sw.float32), mesh, [placement])
+                np.testing.assert_allclose(layer(x).full_tensor().detach().numpy(), out, atol=1e-5)
+            assert str(layer.running_mean.layout) == lies
+            for name in ("running_mean", "running_var"):
+                got, value = getattr(layer, name).full_tensor().numpy(), getattr(wanted, name).numpy()
+                np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-6)
+
+    run_threads(go, 3)
