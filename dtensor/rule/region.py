@@ -160,6 +160,9 @@ def _put_on_tape(
         record(node, _kind(name), tuple(inputs), outs[0])
     else:
         record_many(node, _kind(name), tuple(inputs), (), outs)
+    # Something to unpack, also where the inner tape has saved nothing: a recomputation runs, collectives
+    # included, when the first of its nodes is asked for what it saved, and that must be one on all ranks.
+    node.saved, node._origins, node._versions = (None,), (None,), (None,)
     mode = current_mode()
     if mode.watched:
         annotate(node, mode)
