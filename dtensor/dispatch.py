@@ -30,7 +30,7 @@ from shardwise.tensor.function import Context, Function
 from shardwise.tensor.mode import Mode, current_mode
 from shardwise.tensor.narrow import forward_wide
 from shardwise.tensor.ops.index import Slice
-from shardwise.tensor.ops.view import Reshape
+from shardwise.tensor.ops.view import Reshape, Unbind
 from shardwise.tensor.tape import Node, annotate, record, record_many
 from shardwise.tensor.tensor import Tensor
 
@@ -118,11 +118,17 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
 def _noted(function: type[Function], args: tuple[Any, ...], result: Any, params: dict[str, Any]) -> Any:
     """Note of what was to be a view of the first input, and is none, that it is a copy."""
     if function.view and function is not Reshape and isinstance(args[0], Tensor):
-        key = params.get("index") if function is Slice else None
-        for out in result if type(result) is tuple else (result,):
+        for i, out in enumerate(result if type(result) is tuple else (result,)):
             if out is not args[0] and out.version is not args[0].version:
-                copied_from(args[0], out, function.__name__, key)
+                copied_from(args[0], out, function.__name__, _key_of(function, params, i, args[0].ndim))
     return result
+
+
+def _key_of(function: type[Function], params: dict[str, Any], i: int, ndim: int) -> Any:
+    """Return the index of which result `i` of a view is what it selects; None where it is no slice."""
+    if function is Slice:
+        return params["index"]
+    return (slice(None),) * (params["dim"] % ndim) + (i,) if function is Unbind else None
 
 
 def perform(strategy: Strategy, args: tuple[Any, ...], params: dict[str, Any]) -> Any:

@@ -154,7 +154,12 @@ def test_writes_beside_a_copy_leave_it_good() -> None:
         u[2, 1:] = 0.0
         assert first.tolist() == [1.0] * 3
         assert part.tolist() == [2.0] * 3
+        rows, columns = list(u), u.t().unbind(0)
         u[1, 2] = 5.0
+        assert rows[0].tolist() == [1.0] * 3
+        assert columns[1].tolist() == [1.0, 2.0, *[0.0] * 7]
+        with pytest.raises(LayoutError, match="is old"):
+            rows[1].tolist()
         with pytest.raises(LayoutError, match="is old"):
             part.tolist()
         return u.tolist()  # type: ignore[no-any-return]
