@@ -155,7 +155,7 @@ def turn(do: Step, forget: Step, steps: int) -> list[float]:
 def main(argv: Sequence[str]) -> None:
     """Measure what the JSON in the first argument says."""
     plan: dict[str, Any] = json.loads(argv[0])
-    task = Task.from_json(plan["task"])
+    task, names = Task.from_json(plan["task"]), plan["names"]
     rank, n = collectives.rank(), collectives.world_size()
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) >= n:
@@ -164,15 +164,15 @@ def main(argv: Sequence[str]) -> None:
     sides: dict[str, Ours | Torch] = {"ours": ours}
     if start_gloo(plan["gloo"]):
         sides["torch"] = Torch(task)
-    steps = {(side, name): one.step(name) for side, one in sides.items() for name in NAMES}
+    steps = {(side, name): one.step(name) for side, one in sides.items() for name in names}
     took: dict[str, list[list[float]]] = {}
-    modelled: dict[str, list[float]] = {name: [] for name in NAMES}
+    modelled: dict[str, list[float]] = {name: [] for name in names}
     for round_ in range(plan["rounds"] + 1):  # the first one warms up
         for side, one in sides.items():
             laps = turn(one.alone, one.forget, plan["steps"])
             if round_:
                 took.setdefault(f"{side}: alone", []).append(laps)
-        for name in NAMES:
+        for name in names:
             for side, one in sides.items():
                 laps = turn(steps[side, name], one.forget, plan["steps"])
                 if round_:
