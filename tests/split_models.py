@@ -11,7 +11,7 @@ import shardwise as sw
 from gpt import GPT
 from shardwise import nn
 from shardwise.nn import functional as F
-from shardwise.pipelining import SplitPoint, pipe_split
+from shardwise.pipelining import Pipe, SplitPoint, pipe_split
 from shardwise.tensor import Tensor
 
 BEGINNING, END = SplitPoint.BEGINNING, SplitPoint.END
@@ -40,6 +40,16 @@ def fixed(module: nn.Module) -> nn.Module:
         if buffer.dtype.kind == "f":
             buffer.data = buffer.data.astype(np.float64)
     return module
+
+
+def row(count: int, width: int = 4) -> nn.Sequential:
+    model = nn.Sequential(*(nn.Linear(width, width) for _ in range(count)))
+    fixed(model)
+    return model
+
+
+def modules(pipe: Pipe) -> list[tuple[str, ...]]:
+    return [stage.modules for stage in pipe.info().stages]
 
 
 def mlp() -> nn.Module:
