@@ -169,8 +169,7 @@ def _reduce_array(x: Array, outgoing: Outgoing) -> Any:
 
 
 def _array(raw: Any, dtype: Any, shape: tuple[int, ...], order: Any) -> Array:
-    array: Array = np.asarray(raw).view(dtype).reshape(shape, order=order)
-    return array
+    return np.ndarray(shape, dtype, raw, order=order)
 
 
 def _reduce_tensor(tensor: Tensor, outgoing: Outgoing) -> Any:

@@ -275,13 +275,14 @@ class SocketAgent:
             outgoing = Outgoing(self, src, frame.kind)
             self._pool.submit(partial(self._read_late, src, frame, outgoing))
             return
-        failed = frame.type is Type.FAILURE
-        seconds = time.monotonic() - call.entered
-        self._stats.add("called", src, call.label, call.nbytes + frame.parcel.nbytes, seconds, failed)
+        nbytes = call.nbytes + frame.parcel.nbytes
         if self._loop.is_current() and self._reception.place(call.outgoing.kind) == "io":
             self._read_control(src, frame, call)
         elif not call.future.arrive(partial(self._read, src, frame, call.outgoing), self._drop):  # cancelled
             self._pool.submit(partial(self._read_late, src, frame, call.outgoing))
+        # Whoever waits is waking up meanwhile.
+        failed = frame.type is Type.FAILURE
+        self._stats.add("called", src, call.label, nbytes, time.monotonic() - call.entered, failed)
 
     def _read_control(self, src: int, frame: Frame, call: Call) -> None:
         """Read an answer that holds nothing of users, and hand it on here, without the pool."""

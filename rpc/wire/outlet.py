@@ -7,19 +7,19 @@ import os
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from shardwise.collectives.control.handshake import Handshake, HandshakeError
 from shardwise.collectives.control.loop import READ, WRITE, Loop
 from shardwise.rpc.wire.frame import LARGEST, Frame, chunk_head, encode, stream_key
 
-__all__ = ["Outlet", "Taken"]
+__all__ = ["Outlet"]
 
 _CHUNK = 1 << 20  # bytes of one large message, before others get their turn
+_JOINED = 1 << 13  # bytes that are copied together rather than handed over piece by piece
 _PIECES = 512  # buffers for one system call, of 1024 that Linux takes
-
-Taken = Callable[[], None]
 
 
 class Sink(Protocol):
@@ -67,7 +67,7 @@ class Outlet:
         if size > LARGEST:
             self._stream(frame, content)
             return
-        pieces = [head, *content] if len(content) > 1 or len(content[0]) > 4096 else [head + content[0]]
+        pieces = [b"".join((head, *content))] if size <= _JOINED else [head, *content]
         with self._lock:
             if self._closed:
                 return
@@ -81,7 +81,8 @@ class Outlet:
                 self._out.append((memoryview(piece), fds))
                 fds = ()
             if idle and frame.fds:
-                self._flush()
+                with suppress(OSError):  # the loop meets it again
+                    self._flush()
         self._loop.call_soon(self._watch)
 
     @property

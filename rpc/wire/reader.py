@@ -35,7 +35,7 @@ _MOST = 1 << 47  # bytes of a buffer: what a process can address
 def aligned(nbytes: int) -> Array:
     """Give uninitialised memory whose address is a multiple of 64."""
     raw = np.empty(nbytes + _ALIGNED, np.uint8)
-    begin = -raw.ctypes.data % _ALIGNED if nbytes else 0
+    begin = -raw.__array_interface__["data"][0] % _ALIGNED if nbytes else 0
     return raw[begin : begin + nbytes]
 
 
