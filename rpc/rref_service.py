@@ -61,7 +61,8 @@ class _Service:
 
     def fetch(self, request: Request) -> object:
         """Give a copy of a value, once it was made."""
-        return self._value(request)
+        value = self._value(request)
+        return value.value() if value.done() else value
 
     def tell_type(self, request: Request) -> object:
         """Give the type of a value, once it was made."""

@@ -5,12 +5,12 @@ which has an id of its own. Two things are always true. The owner hears of the e
 handle does not end before the owner knows of the handles that were made from it. Together: no value is
 dropped early, and none is kept for ever.
 
-Messages may overtake each other, and a `Courier` sees to it that each takes effect once:
+A creator's handle is confirmed by the answer to its request. The other messages may overtake each other, and
+a `Courier` sees to it that each takes effect once:
 
 =================  ==========================  ==================================================
 message            from, to                    means
 =================  ==========================  ==================================================
-``rref.confirm``   owner, creator              the value that `remote` makes is known here
 ``rref.fork``      a new user, owner           I was given a handle by another user; note it
 ``rref.accept``    a new user, its giver       the owner knows of me: your handle may end
 ``rref.delete``    user, owner                 these handles have ended
@@ -61,7 +61,6 @@ class RRefTable:
         self._sweeping = False
         self._waiting: list[Future[None]] = []
         courier.on_quiet = self._notice
-        courier.on("rref.confirm", lambda src, fork: self._confirm(fork))
         courier.on("rref.fork", self._fork_asked)
         courier.on("rref.accept", lambda src, fork: self._accepted(fork))
         courier.on("rref.delete", self._deleted)
@@ -142,8 +141,6 @@ class RRefTable:
             if id not in self._gone:
                 cell.forks[fork] = src
             cell.creating, cell.ordered = True, ordered
-        if src != self._me:
-            self._courier.tell(src, "rref.confirm", fork)
         return cell
 
     def fill(self, cell: Cell, value: object, error: BaseException | None = None) -> None:

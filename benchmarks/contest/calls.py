@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from shardwise import collectives, rpc
+from shardwise import collectives, ones, rpc
 
 __all__ = ["main", "nothing", "same", "take"]
 
@@ -41,9 +41,15 @@ def take(x: Any) -> None:
     """Take something and give nothing back."""
 
 
+def double(x: Any) -> Any:
+    """Compute something that has a gradient."""
+    return x * 2.0
+
+
 def ours(large: int) -> dict[str, Call]:
     """What we do, by the names of the rows."""
     small, array = np.zeros(128), np.zeros(large // 8)
+    weight = ones(16, 16, requires_grad=True)
     return {
         "call of nothing": lambda: rpc.rpc_sync("w1", nothing),
         f"call, {_FLIGHT} in flight": lambda: rpc.wait_all(
@@ -51,7 +57,14 @@ def ours(large: int) -> dict[str, Call]:
         ),
         "echo of 1 KiB": lambda: rpc.rpc_sync("w1", same, (small,)),
         "array of 16 MiB, one way": lambda: rpc.rpc_sync("w1", take, (array,)),
+        "RRef made and fetched": lambda: rpc.remote("w1", same, (1,)).to_here(),
+        "context, call, backward": lambda: _our_step(weight),
     }
+
+
+def _our_step(weight: Any) -> None:
+    with rpc.autograd.context() as context:
+        rpc.autograd.backward(context, [rpc.rpc_sync("w1", double, (weight,)).sum()])
 
 
 def torchs(large: int) -> dict[str, Call]:
@@ -60,6 +73,13 @@ def torchs(large: int) -> dict[str, Call]:
     theirs = importlib.import_module("torch.distributed.rpc")
     small, array = torch.zeros(128, dtype=torch.float64), torch.zeros(large // 8, dtype=torch.float64)
     wait_all = importlib.import_module("torch.futures").wait_all
+    autograd = importlib.import_module("torch.distributed.autograd")
+    weight = torch.ones(16, 16, requires_grad=True)
+
+    def step() -> None:
+        with autograd.context() as context:
+            autograd.backward(context, [theirs.rpc_sync("w1", double, (weight,)).sum()])
+
     return {
         "call of nothing": lambda: theirs.rpc_sync("w1", nothing),
         f"call, {_FLIGHT} in flight": lambda: wait_all(
@@ -67,6 +87,8 @@ def torchs(large: int) -> dict[str, Call]:
         ),
         "echo of 1 KiB": lambda: theirs.rpc_sync("w1", same, (small,)),
         "array of 16 MiB, one way": lambda: theirs.rpc_sync("w1", take, (array,)),
+        "RRef made and fetched": lambda: theirs.remote("w1", same, (1,)).to_here(),
+        "context, call, backward": step,
     }
 
 

@@ -50,7 +50,7 @@ class Contexts:
         agent.accompany(self)
         agent.on("autograd.prepare", self._asked_to_prepare, "pool")
         agent.on("autograd.grads", self._given, "pool")
-        courier.on("autograd.end", lambda src, id: self.end(id))
+        courier.on("autograd.end", lambda src, id: self.end(id, src))
         courier.on("autograd.abort", lambda src, id, pass_id: self._abort(id, pass_id))
 
     # ---- contexts
@@ -62,7 +62,7 @@ class Contexts:
             self._records[id] = ContextRecord(id)
         return id
 
-    def end(self, id: int) -> None:
+    def end(self, id: int, told_by: int | None = None) -> None:
         """Forget a context, here and at all workers that know of it; nothing happens if that was done."""
         with self._lock:
             record = self._records.pop(id, None)
@@ -73,7 +73,7 @@ class Contexts:
             return
         for running in list(record.passes.values()):
             running.fail(AutogradError(f"backward was broken off: {self._missing(id)}"))
-        for worker in record.known - {self._me}:
+        for worker in record.known - {self._me, told_by, id >> 48}:  # who began it has ended it
             self._courier.tell(worker, "autograd.end", id)
 
     def find(self, id: int) -> ContextRecord:
