@@ -78,7 +78,8 @@ class ProcessGroup:
         self.deterministic = deterministic
         self.timeout = timeout
         self.transport = transport
-        self.lane = Lane(transport.lock, overdue)
+        progress = transport.progress or transport.phases
+        self.lane = Lane(transport.lock, overdue, progress.watch if progress else None)
         self._ledger = ledger
         self._lock = threading.Lock()
         self._connecting: Connecting | None = None
@@ -108,7 +109,7 @@ class ProcessGroup:
 
     @property
     def issued(self) -> int:
-        """How many operations this rank has issued on the group."""
+        """How many operations this rank has issued on the group; also of those whose wait was interrupted."""
         return self._seq
 
     @property
@@ -296,31 +297,31 @@ class ProcessGroup:
             return self._launch(op, how, dtype, shape, start, finish, background, like)
         lane = self.lane
         connecting = self._connecting
-        if background or connecting is None or not lane.enter():
+        if background or connecting is None or lane.is_busy:
             return self._queue(op, how, dtype, shape, start, finish, background)
-        # Nothing is ahead of it: it runs here and now, and needs neither the queue nor a handle.
-        pending: Pending | None = None
-        rank = self.transport.rank
-        record = self._record(op, how, dtype, shape)
-        try:
-            pending = start(connecting.channel or self.channel)
-            if pending.test():
-                result = finish()
-                record.end = perf_counter()
-                return Ended(record, rank, result)
-            work = Work(lane, record, rank, self.timeout, None, finish, pending)
-            lane.adopt(work)
-            return work
-        except Exception as error:
-            work = Work(lane, record, rank, self.timeout, None, finish)
-            work.fail(error)
-            return work
-        except BaseException:  # interrupted: the others take part in it, so it stays ahead of what follows
-            if pending is not None:
-                lane.adopt(Work(lane, record, rank, self.timeout, None, finish, pending))
-            raise
-        finally:
-            lane.leave()
+        with lane.lock:
+            if not len(lane):  # nothing is ahead of it: it runs here and now, and needs no handle if it ends
+                pending: Pending | None = None
+                rank = self.transport.rank
+                record = self._record(op, how, dtype, shape)
+                try:
+                    pending = start(connecting.channel or self.channel)
+                    if pending.test():
+                        result = finish()
+                        record.end = perf_counter()
+                        return Ended(record, rank, result)
+                    work = Work(lane, record, rank, self.timeout, None, finish, pending)
+                    lane.adopt(work)
+                    return work
+                except Exception as error:
+                    work = Work(lane, record, rank, self.timeout, None, finish)
+                    work.fail(error)
+                    return work
+                except BaseException:  # the others take part in it, so it stays ahead of what follows
+                    if pending is not None:
+                        lane.adopt(Work(lane, record, rank, self.timeout, None, finish, pending))
+                    raise
+        return self._queue(op, how, dtype, shape, start, finish, background)
 
     def _queue(
         self,

@@ -36,7 +36,8 @@ class Entry(Protocol):
 class Lane:
     """A queue of entries, of which the head is tested and as many as possible are issued.
 
-    Any thread may submit and advance; one at a time does.
+    Any thread may submit and advance; one at a time does. The lock is taken by ``with`` alone: a signal's
+    handler may raise between any two steps of Python, and only so is the lock always given back.
 
     Parameters
     ----------
@@ -44,21 +45,31 @@ class Lane:
         Shared by the lanes of a transport that takes one thread at a time.
     overdue : callable, optional
         Says why an operation does not end, from (record, seconds waited, whether the user asked for these).
+    watch : callable, optional
+        Has a thread advance the lane until it is empty.
 
     Attributes
     ----------
     attended : bool
         Whether some thread waits in `pause` and `advance` by turns, so that the background one need not.
+    lock : threading.Lock
+        Held by the thread that is at it.
     """
 
-    __slots__ = ("_lock", "_queue", "_unissued", "attended", "overdue")
+    __slots__ = ("_queue", "_unissued", "attended", "lock", "overdue", "watch")
 
-    def __init__(self, lock: threading.Lock | None = None, overdue: Overdue | None = None) -> None:
-        self._lock = lock or threading.Lock()
+    def __init__(
+        self,
+        lock: threading.Lock | None = None,
+        overdue: Overdue | None = None,
+        watch: Callable[[Lane], None] | None = None,
+    ) -> None:
+        self.lock = lock or threading.Lock()
         self._queue: deque[Entry] = deque()
         self._unissued = 0  # entries at the end of the queue that were not issued yet
         self.attended = False
         self.overdue = overdue
+        self.watch = watch
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -68,7 +79,7 @@ class Lane:
         """Whether something in it may yet be issued, or may issue something."""
         if self._unissued:
             return True
-        with self._lock:
+        with self.lock:
             return any(entry.pending is not None and entry.pending.open for entry in self._queue)
 
     def head(self) -> Entry | None:
@@ -78,32 +89,18 @@ class Lane:
         except IndexError:
             return None
 
-    def enter(self) -> bool:
-        """Take the lane for an operation that needs no entry, if nothing is in it; then `leave` it.
-
-        Returns
-        -------
-        bool
-            False where something is in the lane, or another thread is at it.
-        """
-        if self._queue or not self._lock.acquire(False):
-            return False
-        if self._queue:
-            self._lock.release()
-            return False
-        return True
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is in it, or a thread is at it."""
+        return bool(self._queue) or self.lock.locked()
 
     def adopt(self, entry: Entry) -> None:
-        """Put an entry that was issued already into the lane that this thread has entered."""
+        """Put in an entry that was issued already; nothing is in it, and this thread holds the lock."""
         self._queue.append(entry)
-
-    def leave(self) -> None:
-        """Give back what `enter` has taken."""
-        self._lock.release()
 
     def submit(self, entry: Entry) -> None:
         """Put `entry` at the end, and issue it now unless the one before may still issue something."""
-        with self._lock:
+        with self.lock:
             self._queue.append(entry)
             if len(self._queue) == 1:
                 entry.issue()
@@ -117,12 +114,12 @@ class Lane:
         Returns
         -------
         bool
-            Whether an entry has ended. False at once where another thread is at it.
+            Whether an entry has ended. False where another thread is at it, which is not waited for.
         """
-        if not self._lock.acquire(False):
+        if self.lock.locked():
             return False
         ended = False
-        try:
+        with self.lock:
             queue = self._queue
             while queue and queue[0].settle():
                 queue.popleft()
@@ -131,8 +128,6 @@ class Lane:
                     self._issue()
             if self._unissued:
                 self._issue()
-        finally:
-            self._lock.release()
         return ended
 
     def pause(self, waited: float, expected: float) -> None:

@@ -92,7 +92,8 @@ class Work(Generic[T]):
         ----------
         timeout : float or timedelta, optional
             Seconds to wait; by default the time-out of the group. After a time-out the operation is still
-            pending, since other ranks may have taken part in it already; it may be waited for again.
+            pending, since other ranks may have taken part in it already: it goes on in the background, and
+            may be waited for again.
 
         Returns
         -------
@@ -183,6 +184,8 @@ class Work(Generic[T]):
                     raise type(error)(f"{error} ({self.record.where})") from None
         finally:
             lane.attended = False
+            if not self._done and lane.watch is not None:
+                lane.watch(lane)  # the wait was given up; the others may wait for this rank's part in it
 
     def _overdue(self, timeout: float, asked: bool) -> str:
         record, why = self.record, self._lane.overdue

@@ -15,6 +15,7 @@ import numpy as np
 from shardwise.backend.errors import CollectiveError
 from shardwise.backend.source import source_place
 from shardwise.collectives.ending.fork import Origin
+from shardwise.collectives.ending.interrupt import Interrupts
 from shardwise.collectives.ending.notice import Notice
 from shardwise.collectives.flight.checked import CheckedGroup, agree_on_debug
 from shardwise.collectives.flight.message_note import MessageNotes
@@ -24,6 +25,7 @@ from shardwise.collectives.group import ProcessGroup
 from shardwise.collectives.lane import Lane
 from shardwise.collectives.ledger import Ledger, Record, is_forbidden, is_implicit, refuse_implicit
 from shardwise.collectives.pending import Pending
+from shardwise.collectives.progress import Progress
 from shardwise.collectives.reduction import Deterministic
 from shardwise.collectives.timeout import TIMEOUT, Timeout, seconds
 from shardwise.collectives.transport import Transport
@@ -74,6 +76,8 @@ class World:
         What it tells others of that when something hangs.
     notice : Notice
         Whether this rank was told that its job is to end.
+    interrupts : Interrupts
+        Holds Ctrl-C back while an operation is handed over.
     """
 
     def __init__(
@@ -116,12 +120,14 @@ class World:
             transport.open_inquiry,
         )
         self._messages = count()
+        self.interrupts = Interrupts(_STEPS, self._go_on)
         self._everyone = tuple(range(self.size))
         self.everyone = self.group(self._everyone)
         if self.control is not None and transport.progress is not None:
             self.control.every(_LOOK, Watchdog(transport.progress, self.flight.overdue).look)
         if self.control is not None:
             agree_on_debug(self.control, debug)
+            self.interrupts.install()
 
     def __repr__(self) -> str:
         return f"World(rank {self.rank} of {self.size} on {self.hostname}, {self.transport.name})"
@@ -232,16 +238,23 @@ class World:
                 work = Work(Lane(), record, self.rank, self.timeout, None, finish)
                 work.fail(error)
                 return work
-        lane = Lane(transport.lock, self.flight.overdue)
+        progress = transport.progress
+        lane = Lane(transport.lock, self.flight.overdue, progress.watch if progress else None)
         work = Work(lane, record, self.rank, self.timeout, lambda: start(transport), finish)
         if pending is not None:
             work = Work(lane, record, self.rank, self.timeout, None, finish, pending)
             lane.adopt(work)
         else:
             lane.submit(work)
-        if background and self.transport.progress is not None:
-            self.transport.progress.watch(lane)
+        if background and progress is not None:
+            progress.watch(lane)
         return work
+
+    def _go_on(self) -> None:
+        """Have a thread go on with what the main thread was about to wait for."""
+        for group in (*list(self._groups.values()), *self._new_groups):
+            if len(group.lane) and group.lane.watch is not None:
+                group.lane.watch(group.lane)
 
     def close(self) -> None:
         """End the world for this rank, once all ranks do."""
@@ -249,7 +262,19 @@ class World:
         for group in (*(self._groups[members] for members in sorted(self._groups)), *self._new_groups):
             group.close()
         self.notice.close()
+        self.interrupts.close()
         self.transport.close()
+
+
+# What hands operations over and notes it, without waiting for other ranks.
+_STEPS = (
+    Lane.advance.__code__,
+    Lane.submit.__code__,
+    ProcessGroup.connect.__code__,
+    ProcessGroup.submit.__code__,
+    Progress.watch.__code__,
+    World.message.__code__,
+)
 
 
 @cache
