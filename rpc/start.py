@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import socket
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -324,9 +325,11 @@ def _follow_deaths(world: World, group: ProcessGroup, agent: SocketAgent) -> Non
     if world.control is None:
         return
     ids = {rank: id for id, rank in enumerate(group.ranks)}
+    for_news = weakref.ref(agent)  # the control plane lives longer
 
     def ended(rank: int, peer: Peer) -> None:
-        if rank in ids and not agent.is_closed:
+        agent = for_news()
+        if agent is not None and rank in ids and not agent.is_closed:
             agent.lost(ids[rank], peer.reason or f"it has {'left' if peer.state == 'left' else 'ended'}")
 
     world.control.liveness.watch(ended)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -25,11 +27,10 @@ from shardwise.rpc.serving.reception import Reception, arrive, label_of
 from shardwise.rpc.serving.stats import Stats
 from shardwise.rpc.serving.underway import Call, Underway, Window
 from shardwise.rpc.wire.address import Address
-from shardwise.rpc.wire.borrowing import Borrower
 from shardwise.rpc.wire.frame import Frame, Type
-from shardwise.rpc.wire.lending import LENT, Lender
 from shardwise.rpc.wire.links import Links
 from shardwise.rpc.wire.reader import aligned
+from shardwise.rpc.wire.sharing import Sharing
 from shardwise.rpc.worker_info import WorkerInfo
 
 __all__ = ["SocketAgent"]
@@ -107,12 +108,16 @@ class SocketAgent:
             self, self._loop, self._pool, self._reducers, self._companions, self._stats, where, self._ship
         )
         self._links = Links(self._loop, me, addresses, key, sockets, self)
-        self._is_near = [each.host == addresses[me].host for each in addresses]
-        self._lenders = [Lender(options.shared_memory) for _ in workers]
-        self._borrower = Borrower(self._give_back)
+        self._sharing = Sharing(me, addresses, options.shared_memory, self._tell, self._loop.call_soon)
         self._hosted = ExitStack()
         self._loop.call_soon(self._enter_io)
         self._loop.start()
+        for_fork = weakref.ref(self)
+        os.register_at_fork(
+            before=partial(_at_fork, for_fork, SocketAgent.hold),
+            after_in_parent=partial(_at_fork, for_fork, SocketAgent.let_go),
+            after_in_child=partial(_at_fork, for_fork, SocketAgent.abandon),
+        )
 
     def __repr__(self) -> str:
         return f"SocketAgent({self._me.name}, worker {self._id} of {len(self._workers)})"
@@ -206,7 +211,7 @@ class SocketAgent:
             "num_waiting_threads": self._pool.blocked,
             "num_queued_calls": self._pool.queued,
             "num_dead_workers": len(self._dead),
-            "bytes_of_segments": sum(each.nbytes for each in self._lenders),
+            "bytes_of_segments": self._sharing.nbytes,
         }
         for part in list(self.parts.values()):
             if isinstance(part, Described):
@@ -234,14 +239,28 @@ class SocketAgent:
             time.sleep(0.001)
         self._loop.close()
         self._links.close()
-        for lender in self._lenders:
-            lender.close()
+        self._sharing.close()
         for call in self._underway.all():
             if self._underway.end(call.id) is not None:
                 call.future.offer_exception(
                     RpcError(f"{call.label}: {self._me.name} was shut down before the answer came.")
                 )
         self._pool.close(timeout)
+
+    def hold(self) -> None:
+        """Have its thread pause while this process is forked."""
+        self._loop.hold()
+
+    def let_go(self) -> None:
+        """Undo `hold`."""
+        self._loop.let_go()
+
+    def abandon(self) -> None:
+        """Close, in a fork, what it has inherited; a fork is no worker."""
+        if not self._closing:
+            self._closing = True
+            self._loop.abandon()
+            self._links.abandon()
 
     def lost(self, peer: int, reason: str) -> None:
         """Note that a worker is gone; from any thread."""
@@ -253,7 +272,7 @@ class SocketAgent:
             self._loop.call_later(patience, partial(self._bury, peer, reason))
 
     def segment(self, src: int, number: int, nbytes: int) -> memoryview:
-        return self._borrower.memory(src, number, nbytes)
+        return self._sharing.memory(src, number, nbytes)
 
     def frame_arrived(self, src: int, frame: Frame) -> None:
         match frame.type:
@@ -261,13 +280,8 @@ class SocketAgent:
                 self._reception.take(src, frame)
             case Type.ANSWER | Type.FAILURE:
                 self._answered(src, frame)
-            case Type.SEGMENT:
-                self._borrower.meet(src, frame.id, frame.fds[0])
-            case Type.RELEASE:
-                if self._lenders[src].released(frame.id):
-                    self._links.send(src, Frame(Type.FORGET, frame.id), 0)
-            case Type.FORGET:
-                self._borrower.forget(src, frame.id)
+            case _:
+                self._sharing.take(src, frame)
 
     def _answered(self, src: int, frame: Frame) -> None:
         call = self._underway.end(frame.id)
@@ -325,10 +339,7 @@ class SocketAgent:
         """Send a frame to another worker, or give a copy to this one."""
         if to != self._id:
             nbytes = frame.parcel.nbytes
-            if nbytes >= LENT and self._is_near[to]:
-                frame.segments, fresh = self._lenders[to].lend(frame.parcel.buffers)
-                for segment in fresh:
-                    self._links.send(to, Frame(Type.SEGMENT, segment.number, fds=(segment.fd,)), 0)
+            self._sharing.lend(to, frame, nbytes)
             self._links.send(to, frame, nbytes)
             return
         frame.parcel = Parcel(
@@ -341,10 +352,8 @@ class SocketAgent:
         else:
             self._answered(to, frame)
 
-    def _give_back(self, src: int, number: int) -> None:
-        """Tell a worker that nothing of this one lies in its segment any more; finalisers call it."""
-        if not self._closing:
-            self._loop.call_soon(partial(self._links.send, src, Frame(Type.RELEASE, number), 0))
+    def _tell(self, to: int, frame: Frame) -> None:
+        self._links.send(to, frame, 0)
 
     def _next_link(self, kind: str) -> Link:
         """Give the place in the chain of the call that is about to be made."""
@@ -373,8 +382,7 @@ class SocketAgent:
         self._dead[peer] = reason
         self._links.give_up(peer)
         self._windows[peer].close()
-        self._lenders[peer].close()
-        self._borrower.lost(peer)
+        self._sharing.lost(peer)
         self._underway.lost(peer, lambda call: self._died(peer, call.label))
         for call in self._deaths:
             call(peer, self._died(peer, "this"))
@@ -397,6 +405,12 @@ class SocketAgent:
             f"{self.options.window_calls} calls or {self.options.window_bytes} bytes are under way there and "
             f"not answered. Wait for some before you call more, or raise window_calls and window_bytes."
         )
+
+
+def _at_fork(agent: weakref.ref[SocketAgent], call: Callable[[SocketAgent], None]) -> None:
+    found = agent()
+    if found is not None:
+        call(found)
 
 
 def _undo(outgoing: Outgoing) -> None:

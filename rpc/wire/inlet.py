@@ -65,25 +65,12 @@ class Inlet:
         self._heard = bytearray()
         self._words = b""
         self._closed = False
-        self._paused = False
         self._is_local = source.family == socket.AF_UNIX
         self._takes_fds = False
         self._reader = Reader(lambda number, nbytes: owner.inlet_segment(self, number, nbytes))
         source.setblocking(False)
         loop.watch(source, READ, self._happened)
         loop.call_later(PATIENCE, self._expire)
-
-    def pause(self) -> None:
-        """Read no more for now, so that the other side's kernel stops it."""
-        if not self._closed and not self._paused:
-            self._paused = True
-            self._loop.ignore(self._socket)
-
-    def go_on(self) -> None:
-        """Undo `pause`."""
-        if not self._closed and self._paused:
-            self._paused = False
-            self._loop.watch(self._socket, READ, self._happened)
 
     def close(self) -> None:
         """Close the socket, without a word to the owner."""
@@ -94,6 +81,11 @@ class Inlet:
             while self._reader.fds:
                 os.close(self._reader.fds.popleft())
 
+    def abandon(self) -> None:
+        """Close what a fork has inherited, without touching what the worker itself still uses."""
+        self._closed = True
+        self._socket.close()
+
     def _happened(self, events: int) -> None:
         if self._closed:
             return
@@ -103,7 +95,7 @@ class Inlet:
             if not self.proved:
                 self._shake()
             for _ in range(_TURN if self.proved else 0):
-                if self._closed or self._paused or not self._read():
+                if self._closed or not self._read():
                     return
         except BlockingIOError:
             pass

@@ -104,18 +104,6 @@ class Links:
             outlet = self._connect(dst, large)
         outlet.send(frame)
 
-    def pause(self, src: int) -> None:
-        """Read no more large frames of `src` for now."""
-        for inlet, peer in self._inlets.items():
-            if peer == src and inlet.name.endswith(LARGE_PATH):
-                inlet.pause()
-
-    def go_on(self, src: int) -> None:
-        """Undo `pause`."""
-        for inlet, peer in self._inlets.items():
-            if peer == src:
-                inlet.go_on()
-
     def is_idle(self) -> bool:
         """Say whether the kernel has taken all that was sent to those who live."""
         return all(each.is_idle or each.peer in self._gone for each in list(self._outlets.values()))
@@ -137,6 +125,15 @@ class Links:
             outlet.close()
         for inlet in (*self._inlets, *self._strangers):
             inlet.close()
+
+    def abandon(self) -> None:
+        """Close what a fork has inherited, so that it does not keep alive what the worker has."""
+        for each in self._sockets:
+            each.close()
+        for outlet in self._outlets.values():
+            outlet.abandon()
+        for inlet in (*self._inlets, *self._strangers):
+            inlet.abandon()
 
     def inlet_opened(self, inlet: Inlet) -> bool:
         self._strangers.pop(inlet, None)

@@ -111,6 +111,12 @@ class Outlet:
                 self._loop.ignore(self._socket)
                 self._socket.close()
 
+    def abandon(self) -> None:
+        """Close what a fork has inherited; takes no lock, since a thread that is not there may hold it."""
+        self._closed = True
+        if self._socket is not None:
+            self._socket.close()
+
     def _stream(self, frame: Frame, content: Sequence[Any]) -> None:
         head, _ = encode(frame, streamed=True)
         with self._lock:

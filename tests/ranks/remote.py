@@ -112,6 +112,15 @@ class Counter:
         return rpc.rpc_async(to, add, (x, cls.start))
 
 
+def fork_a_sleeper(seconds: float) -> int:
+    """Leave a child behind that has inherited what this process has open."""
+    child = os.fork()
+    if not child:
+        time.sleep(seconds)
+        os._exit(0)
+    return child
+
+
 @rpc.functions.async_execution
 def not_later() -> int:
     return 3

@@ -43,6 +43,19 @@ def test_pending_calls_fail_when_their_worker_is_killed(hosts: str) -> None:
         assert agent.debug_info()["num_pending_futures"] == 0
 
 
+def test_a_fork_does_not_keep_its_worker_alive() -> None:
+    with neighbour() as (agent, process):
+        child = agent.send(1, "call", (remote.fork_a_sleeper, (8.0,), {})).wait(10)
+        assert agent.send(1, "call", (remote.add, (1, 2), {})).wait(10) == 3
+        pending = agent.send(1, "call", (remote.sleep, (30.0,), {}))
+        began = time.monotonic()
+        process.kill()
+        with pytest.raises(PeerDiedError):
+            pending.wait(5)
+        assert time.monotonic() - began < 2
+        os.kill(child, signal.SIGKILL)
+
+
 def test_who_waits_for_room_is_told_too() -> None:
     with neighbour() as (agent, process):
         agent.options.window_calls = 1
