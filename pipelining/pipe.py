@@ -182,11 +182,11 @@ class Pipe:
     def _make(self, part: Part) -> StageModule:
         kept = {id(tensor) for name, tensor in self._state().items() if name in part.state}
         root = copy_keeping(self.model, kept, self._blueprint.device)
-        shown = {each for name in part.state for each in self._names_in(name, part.index)}
-        for path, module in root.named_modules(remove_duplicate=False):
+        split = [each.rpartition(".") for name in part.state for each in self._names_in(name, part.index)]
+        shown = {(id(root.get_submodule(path)), name) for path, _, name in split}
+        for module in root.modules():
             for name in [n for n, _ in module.named_parameters(recurse=False, remove_duplicate=False)]:
-                full = f"{path}.{name}" if path else name
-                if full not in shown and id(module.get_parameter(name)) in kept:
+                if (id(module), name) not in shown and id(module.get_parameter(name)) in kept:
                     _hide(module, name)
         watch(root)
         summary = ", ".join(self._info.stages[part.index].modules)
