@@ -11,9 +11,10 @@ from shardwise.backend.device import Device
 from shardwise.backend.errors import ScheduleError
 from shardwise.backend.shape import ShapeArray
 from shardwise.nn import Module
-from shardwise.tensor import Tensor
+from shardwise.tensor import Context, Function, Tensor
+from shardwise.tensor.function import Gradients
 
-__all__ = ["Absent", "become", "copy_keeping", "is_absent"]
+__all__ = ["Absent", "Receive", "become", "copy_keeping", "is_absent"]
 
 
 class Absent(Tensor):
@@ -54,6 +55,21 @@ class Absent(Tensor):
         out.data, out.place = array, self.place
         tensor: Tensor = out
         return tensor
+
+
+class Receive(Function):
+    """The same array, as the result of an op: a leaf that others hold stays as it is."""
+
+    signature = "*"
+    exact = True
+
+    @staticmethod
+    def forward(ctx: Context, x: Array) -> Array:
+        return x
+
+    @staticmethod
+    def backward(ctx: Context, g: Array) -> Gradients:
+        return (g,)
 
 
 def is_absent(value: object) -> bool:

@@ -141,9 +141,9 @@ def go_back(results: Sequence[Tensor], gradients: Sequence[Any] | None) -> None:
             continue
         if gradients is not None:
             if gradients[i] is not None:
-                pairs.append((each, gradients[i]))
+                pairs.append((each, Tensor(gradients[i])))
             continue
-        pairs.append((each, backend_of(each.data).asarray(drawn, dtype=each.dtype)))
+        pairs.append((each, Tensor(backend_of(each.data).asarray(drawn, dtype=each.dtype))))
     if pairs:
         backward([each for each, _ in pairs], [gradient for _, gradient in pairs])
 

@@ -18,13 +18,14 @@ from shardwise.backend.errors import DataDependentShapeError, ScheduleError
 from shardwise.backend.source import Place
 from shardwise.nn import Module
 from shardwise.nn import functions as nn_functions
-from shardwise.pipelining.absent import Absent, is_absent
+from shardwise.pipelining.absent import Absent, Receive, is_absent
 from shardwise.pipelining.arguments import Arguments
 from shardwise.pipelining.marker import CallId, Run, watched_by
 from shardwise.pipelining.skip import Box, carrying
 from shardwise.pipelining.trace import ROOT, Alias, Call, Fact, Fixed, Leaf, OpKey, Step, Trace, TracedValue
 from shardwise.tensor import Tensor, function, random, tree_flatten
 from shardwise.tensor.mode import current_mode, override
+from shardwise.tensor.ops.device import Transfer
 from shardwise.tensor.signature import flops
 
 __all__ = ["arrays_in", "calling_place", "record"]
@@ -170,11 +171,12 @@ class _Recorder:
             if number in self._objects and self._objects[number]() is each:
                 self._look(number)
                 self._recent.append(number)
-        result = function.apply(*args, **params)
-        outs = result if isinstance(result, tuple) else (result,)
         absent = any(is_absent(each) for each in given)
+        moves = absent and function is Transfer  # there is nothing that could be moved
+        result = Receive.apply(*args) if moves else function.apply(*args, **params)
+        outs = result if isinstance(result, tuple) else (result,)
         if absent:
-            place = _place_of(given) if function.__name__ != "Transfer" else str(params["device"])
+            place = str(params["device"]) if moves else _place_of(given)
             for out in outs:
                 _make_absent(out, place)
         values = self.trace.values

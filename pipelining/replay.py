@@ -15,17 +15,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from shardwise.backend.array import Array
 from shardwise.backend.errors import DataDependentShapeError, ScheduleError
 from shardwise.backend.shape import ShapeArray
 from shardwise.backend.source import Place, spell_place
-from shardwise.pipelining.absent import Absent, become, is_absent
+from shardwise.pipelining.absent import Absent, Receive, become, is_absent
 from shardwise.pipelining.cut import Part
 from shardwise.pipelining.marker import Anchor, CallId, Run, unwatched
 from shardwise.pipelining.recorder import arrays_in, calling_place
 from shardwise.pipelining.trace import ROOT, Alias, Call, Fixed, Leaf, OpKey, Step
-from shardwise.tensor import Context, Function, Tensor, enable_grad, random, tree_leaves
-from shardwise.tensor.function import Gradients
+from shardwise.tensor import Tensor, enable_grad, random, tree_leaves
 from shardwise.tensor.mode import Door, override
 from shardwise.tensor.tree import tree_flatten, tree_unflatten
 
@@ -34,21 +32,6 @@ __all__ = ["EndOfStage", "Replay"]
 
 class EndOfStage(BaseException):
     """The stage is done: unwinds the model's own code, of which the rest belongs to others."""
-
-
-class Receive(Function):
-    """The same array, as the result of an op: a leaf that others hold stays as it is."""
-
-    signature = "*"
-    exact = True
-
-    @staticmethod
-    def forward(ctx: Context, x: Array) -> Array:
-        return x
-
-    @staticmethod
-    def backward(ctx: Context, g: Array) -> Gradients:
-        return (g,)
 
 
 class Replay:

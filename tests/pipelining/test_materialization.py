@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import shardwise as sw
+from doubles import installed
+from gpt import GPT
 from shardwise import nn
 from shardwise.backend.errors import ScheduleError
 from shardwise.pipelining import SplitPoint, build_stage, pipeline
@@ -79,3 +81,14 @@ def test_a_stage_takes_what_is_its_own_from_a_whole_state() -> None:
     assert stage.load_state_dict(whole).missing_keys == []
     assert {float(p.mean()) for p in stage.parameters()} == {3.0}
     assert 3.0 not in {float(p.mean()) for p in pipe.get_stage_module(0).parameters()}
+
+
+def test_on_the_double_of_a_gpu() -> None:
+    """A model that moves its input to where it is; and one that gets its values there."""
+    with installed():
+        index = sw.tensor(np.arange(24).reshape(3, 8))
+        pipe = pipeline(GPT(3, 8, 2, 8, 0.1).to("cuda"), (index,), num_stages=3)
+        assert pipe.check(index, rtol=1e-5).gradients
+        assert {str(p.device) for p in pipe.get_stage_module(1).parameters()} == {"cuda:0"}
+        stage = pipeline(on_shapes(), (sw.zeros(2, 4),), num_stages=2).build_stage(1, device="cuda")
+        assert {str(p.device) for p in stage.submodule.parameters()} == {"cuda:0"}
