@@ -84,6 +84,20 @@ def test_a_group_of_some_ranks() -> None:
 
 
 @pytest.mark.mpi(min_size=2)
+def test_a_communicator_is_a_group_too() -> None:
+    from mpi4py import MPI
+
+    rank, n = collectives.rank(), collectives.world_size()
+    half = MPI.COMM_WORLD.Split(rank % 2, -rank)
+    rpc.init_rpc(f"w{rank}", ranks=half)
+    ids = [each for each in range(n - 1, -1, -1) if each % 2 == rank % 2]
+    assert rpc.get_worker_info().id == ids.index(rank)
+    assert [rpc.rpc_sync(place, collectives.rank) for place in range(len(ids))] == ids
+    rpc.shutdown()
+    half.Free()
+
+
+@pytest.mark.mpi(min_size=2)
 def test_who_comes_first_serves_the_others() -> None:
     rank, n = collectives.rank(), collectives.world_size()
     for _ in range(2):
