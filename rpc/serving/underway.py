@@ -78,7 +78,7 @@ class Window:
         with self._room:
             self._calls -= 1
             self._bytes -= nbytes
-            self._room.notify()
+            self._room.notify_all()  # the first to wait may be too large for what is free
 
     def close(self) -> None:
         """Let everybody in: there is nobody to answer any more."""
