@@ -12,6 +12,7 @@ from shardwise.backend.errors import LayoutError
 from shardwise.dtensor.boundary import Boundary, FromLocal, cross
 from shardwise.dtensor.copied import copied_from
 from shardwise.dtensor.fallback import report
+from shardwise.dtensor.frozen import frozen, held_whole
 from shardwise.dtensor.gradient import spread
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
@@ -40,7 +41,6 @@ _MOST = 8192  # strategies that are remembered
 _remembered: dict[Any, Strategy | Play | None] = {}
 _UNKNOWN: Any = object()  # what is said of an op that was not met yet
 _INTS = frozenset({int})
-_SMALL = 4096  # bytes of an array that is compared by its values
 _PLAIN = frozenset({int, str, bool, float, type(None)})
 _new = object.__new__  # what is made here needs no checks, and __init__ costs a call
 
@@ -89,10 +89,10 @@ def dispatch(function: type[Function], args: tuple[Any, ...], params: dict[str, 
             kind = value.__class__
             if kind not in _PLAIN:
                 if kind is not tuple or not _INTS.issuperset(map(type, value)):
-                    held = _held(value)
+                    held = held_whole(value)
                     if held is not value:
                         params = {**params, name: held}
-                    value = _frozen(held, name == "index" and issubclass(function, BY_SHAPE))
+                    value = frozen(held, name == "index" and issubclass(function, BY_SHAPE))
             elif kind is bool or kind is float:
                 value = (kind, repr(value))  # True is 1, and -0.0 is 0.0
             key += (name, value)
@@ -381,31 +381,3 @@ def _admitted(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, ...
             compare_replicas(f"{function.__name__}, input {i}", tensor.data, whole)
         admitted.append(cross(FromLocal, tensor, layout=whole))
     return tuple(admitted)
-
-
-def _held(value: Any) -> Any:
-    """Return a parameter with the wholes of sharded arrays in it, as an index may be; or itself."""
-    if type(value) is ShardedArray:
-        return value.whole()
-    if type(value) is tuple or type(value) is list:
-        held = [_held(each) for each in value]
-        return value if all(a is b for a, b in zip(held, value, strict=True)) else type(value)(held)
-    return value
-
-
-def _frozen(value: Any, by_shape: bool = False) -> Any:
-    """Return a parameter as something that hashes by value; arrays of integers `by_shape`, if so told."""
-    kind = value.__class__
-    if kind is dict:
-        return tuple([(name, _frozen(each)) for name, each in value.items()])
-    if kind is tuple or kind is list:
-        return tuple([_frozen(each, by_shape) for each in value])
-    if by_shape and kind is np.ndarray and value.dtype.kind in "iu":
-        return (value.shape, value.dtype.str)
-    if kind is slice:
-        return ("slice", value.start, value.stop, value.step)
-    if kind is float:
-        return repr(value)  # tells -0.0 from 0.0
-    if kind is np.ndarray and value.nbytes <= _SMALL:  # an index, whose values a strategy may tell from
-        return (value.shape, value.dtype.str, value.tobytes())
-    return (kind, value) if kind is bool else value
