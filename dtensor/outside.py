@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import numpy as np
 from shardwise.backend.errors import DataDependentShapeError, LayoutError
 from shardwise.collectives import rank
 from shardwise.dtensor.layout import Layout
+from shardwise.dtensor.rule.skip import skipped_gradients
 from shardwise.dtensor.sharded_array import ShardedArray
 from shardwise.dtensor.strategy import Strategy
 from shardwise.mesh import DeviceMesh
 from shardwise.tensor.function import Function, Gradients
-from shardwise.tensor.tape import Node, record, record_many
+from shardwise.tensor.tape import Node, edges_of, record, record_many
 from shardwise.tensor.tensor import Tensor
 
 __all__ = ["is_outside", "nothing", "outside", "refuse_outside"]
@@ -46,10 +48,19 @@ class Outside(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Gradients:
-        made: list[Any] = [None if layout is None else nothing(layout) for layout in ctx._strategy.gradients]
+        strategy: Strategy = ctx._strategy
         if isinstance(grads[0], Tensor):
-            made = [None if each is None else grads[0].wrap(each) for each in made]
+            places = ctx.places if strategy.function.linear != "all" else [None] * len(ctx.need)
+            return skipped_gradients(grads, ctx.need, strategy.inputs, places, strategy.gradients)
+        made: list[Any] = [None if layout is None else nothing(layout) for layout in strategy.gradients]
         return made
+
+    @staticmethod
+    def recall(
+        node: Node, saved: tuple[Any, ...], wrap: Callable[[Any], Any]
+    ) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        """Under create_graph, tell the places of the inputs."""
+        return {"places": edges_of(node)}, saved
 
 
 def outside(strategy: Strategy, args: tuple[Any, ...], tracked: bool) -> Any:

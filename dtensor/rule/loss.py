@@ -19,7 +19,7 @@ from shardwise.dtensor.rule.block import here_of
 from shardwise.dtensor.rule.formula import settled
 from shardwise.dtensor.rule.part import terms_along, with_outer_dim, without_dim
 from shardwise.dtensor.rule.region import Linear, region
-from shardwise.dtensor.rule.skip import is_outside, skipped
+from shardwise.dtensor.rule.skip import is_outside
 from shardwise.dtensor.together import raised_together, raises_together
 from shardwise.tensor.joining import stack, where
 from shardwise.tensor.mode import override
@@ -35,8 +35,6 @@ def cross_entropy(logits: Any, target: Any, ignore_index: int) -> Any:
 
 def weighted_cross_entropy(logits: Any, target: Any, weight: Any, ignore_index: int, smoothing: float) -> Any:
     """`WeightedCrossEntropy` with the classes in parts."""
-    if is_outside(logits.layout):
-        return _nothing_of(logits)
     x = _Scores(logits)
     labels = _Labels(x, target, ignore_index)
     weights = _everywhere(weight)
@@ -64,9 +62,6 @@ def weighted_cross_entropy(logits: Any, target: Any, weight: Any, ignore_index: 
 
 def soft_cross_entropy(logits: Any, target: Any, weight: Any, smoothing: float) -> Any:
     """`SoftCrossEntropy` with the classes in parts."""
-    if is_outside(logits.layout):
-        laid = settled(logits).layout.with_dtype(target.dtype)
-        return _nothing_of(logits, settled(target).placed_as(laid))
     x = _Scores(logits)
     shares = target.astype(np.float32) if is_narrow(target.dtype) else target
     shares = settled(shares).placed_as(x.layout.with_dtype(shares.dtype))
@@ -89,8 +84,6 @@ def soft_cross_entropy(logits: Any, target: Any, weight: Any, smoothing: float) 
 
 def negative_likelihood(logs: Any, target: Any, weight: Any, ignore_index: int) -> Any:
     """`NegativeLikelihood` with the classes in parts: one all-reduce."""
-    if is_outside(logs.layout):
-        return _nothing_of(logs)
     x = _Scores(logs)
     labels = _Labels(x, target, ignore_index)
     weights = _everywhere(weight)
@@ -112,12 +105,6 @@ def _everywhere(weight: Any) -> Any:
     return None if weight is None else weight.placed_as(weight.layout.replicated()).to_local().detach()
 
 
-def _nothing_of(scores: Any, *others: Any) -> Any:
-    """Return what a rank outside of the mesh has of the losses of rows."""
-    whole = settled(scores)
-    return skipped([whole, *others], without_dim(whole.layout, 1))
-
-
 class _Scores:
     """The part of rows of scores that this rank has, and what its rows share with other ranks."""
 
@@ -129,8 +116,10 @@ class _Scores:
         self.rows = without_dim(self.layout, 1)
         self.axes = self.layout.order[1]
         self.classes: int = whole.shape[1]
-        box = self.layout.box(here_of(self.layout))
-        self.start, self.count = box.offset[1], box.shape[1]
+        self.start = self.count = 0
+        if not is_outside(self.layout):
+            box = self.layout.box(here_of(self.layout))
+            self.start, self.count = box.offset[1], box.shape[1]
         self.top: Any = None
 
     def shifted(self, local: Any) -> Any:

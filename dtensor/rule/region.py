@@ -19,7 +19,7 @@ from shardwise.backend.shape import ShapeArray
 from shardwise.dtensor.dual import cotangents_of, gradients_of
 from shardwise.dtensor.layout import Layout
 from shardwise.dtensor.move import moved
-from shardwise.dtensor.rule.skip import is_outside, nothing
+from shardwise.dtensor.rule.skip import is_outside, nothing, stand_in
 from shardwise.dtensor.sharded_array import ShardedArray, may_overlap
 from shardwise.tensor.autograd import grad
 from shardwise.tensor.engine import current_task
@@ -238,7 +238,7 @@ def _gradient_region(ctx: Context, grads: Sequence[Any]) -> Gradients:
     """Return the gradients as a region of the inputs and the gradients that came in."""
     laid = [each.placed_as(wanted) for each, wanted in zip(grads, ctx.cotangents, strict=True)]
     stand_ins = [
-        _stand_in(layout, place) if needed else None
+        stand_in(layout, place) if needed else None
         for layout, place, needed in zip(ctx.inputs, ctx.places, ctx.need, strict=True)
     ]
     asked = [i for i, needed in enumerate(ctx.need) if needed]
@@ -268,18 +268,6 @@ def _gradient_region(ctx: Context, grads: Sequence[Any]) -> Gradients:
         _put_on_tape(f"{ctx.name}Backward", inputs, need, after, tuple(results), ctx.linear, ())
     made = iter(results)
     return [next(made) if needed else None for needed in ctx.need]
-
-
-def _stand_in(layout: Layout, place: Any) -> Any:
-    """Return a tensor at a place of the tape, with the layout and no values."""
-    target, index = place
-    if type(target) is not Node:
-        return target
-    wrap: Any = ShardedArray.tensor_class
-    empty: Any = ShapeArray((), layout.dtype)
-    tensor = wrap(ShardedArray(empty, layout))
-    tensor.requires_grad, tensor.node, tensor.index = True, target, index
-    return tensor
 
 
 _kinds: dict[str, type[_Region]] = {}

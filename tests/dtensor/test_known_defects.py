@@ -360,3 +360,28 @@ def test_iteration_over_a_sharded_dim_and_shapes_that_data_tell() -> None:
         assert x.numpy().tolist() == x.tolist() == whole.tolist()
 
     on(3, body)
+
+
+@pytest.mark.parametrize(
+    "placements", [("S(0)", "S(1)"), ("S(1)", "S(0)"), ("S(0)", "S(0)"), ("R", "S(0)"), ("P", "S(1)")]
+)
+def test_13_ranks_in_any_order(placements: tuple[str, str]) -> None:
+    whole = np.sin(np.arange(42.0)).reshape(7, 6)
+
+    def value(x: Any) -> Any:
+        return (x @ x.t()).cumsum(0).softmax(1).var(0).sum()
+
+    plain = sw.tensor(whole, requires_grad=True)
+    value(plain).backward()
+    assert plain.grad is not None
+
+    def go(rank: int) -> None:
+        mesh = DeviceMesh("cpu", [[3, 1], [0, 2]], mesh_dim_names=("a", "b"))
+        x = distribute_tensor(sw.tensor(whole, requires_grad=True), mesh, placements)
+        out = value(x)
+        near(out, value(plain).item())
+        out.backward()
+        near(x.grad, plain.grad.numpy())
+        near(x.redistribute(mesh=DeviceMesh("cpu", [2, 0, 3, 1]), placements=["S(1)"]), whole)
+
+    run_threads(go, 4)

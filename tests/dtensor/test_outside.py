@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,42 @@ def test_values_come_from_one_mesh_to_another() -> None:
             np.testing.assert_array_equal(y.full_tensor().numpy(), 2 * whole)
 
     run_threads(body, 4)
+
+
+def test_regions_are_skipped_outside() -> None:
+    """Scans, losses and convolutions of parts, and their gradients of gradients."""
+    whole = np.sin(np.arange(12.0)).reshape(2, 1, 6)
+
+    def losses(x: Any, kernel: Any, labels: Any) -> list[Any]:
+        flat = x.reshape(2, 6)
+        return [
+            (flat.cumsum(1) ** 2).sum(),
+            flat.logcumsumexp(1).sum(),
+            (flat.cummax(1)[0] ** 3).sum(),
+            F.cross_entropy(flat, labels),
+            (F.conv1d(x, kernel, padding=1) ** 2).sum(),
+            (F.avg_pool1d(x, 2) ** 2).sum(),
+        ]
+
+    def slopes(x: Any, kernel: Any, labels: Any) -> list[Any]:
+        found = []
+        for loss in losses(x, kernel, labels):
+            (slope,) = sw.grad(loss, [x], create_graph=True)
+            found += [slope, *sw.grad((slope * slope).sum(), [x])]
+        return found
+
+    kernel, labels = np.ones((1, 1, 3)), np.array([0, 5])
+    plain = slopes(sw.tensor(whole, requires_grad=True), sw.tensor(kernel), sw.tensor(labels))
+    wanted = [each.detach().numpy() for each in plain]
+
+    def body(rank: int) -> None:
+        mesh = DeviceMesh("cpu", [2, 0])
+        x = distribute_tensor(sw.tensor(whole, requires_grad=True), mesh, ["S(2)"])
+        got = slopes(x, distribute_tensor(kernel, mesh, ["R"]), distribute_tensor(labels, mesh, ["R"]))
+        assert len(got) == len(wanted)
+        for each, value in zip(got, wanted, strict=True):
+            assert each.shape == value.shape
+            if mesh.get_coordinate() is not None:
+                np.testing.assert_allclose(each.full_tensor().detach().numpy(), value, atol=1e-10)
+
+    run_threads(body, 3)
