@@ -108,6 +108,8 @@ EXPECTED = {
                 "call, 100 in flight",
                 "echo of 1 KiB",
                 "array of 16 MiB, one way",
+                "RRef made and fetched",
+                "context, call, backward",
             )
         },
         ("core used by a worker that waits", "%"): True,
