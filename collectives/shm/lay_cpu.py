@@ -13,7 +13,7 @@ from shardwise.collectives.shm import place as at
 from shardwise.collectives.shm.atomic_cpu import copy, stream
 from shardwise.collectives.shm.compiled_cpu import Compiled
 
-__all__ = ["load_lay"]
+__all__ = ["copy_runs", "load_lay", "runs_of"]
 
 _SHORT = 256  # bytes of a run below which NumPy's loops are as fast
 _BLOCK = 1 << 20  # bytes of a source that go to all who want them while they are in the second cache
@@ -47,11 +47,12 @@ def _lay(pieces: Sequence[Piece], results: Sequence[Array]) -> None:
         for begin in range(0, len(source), step):
             rows = source[begin : begin + step]
             for target in targets:
-                _copy(target[begin : begin + step], rows, large)
+                copy_runs(target[begin : begin + step], rows, large)
 
 
-def _copy(target: Array, source: Array, large: bool) -> None:
-    runs = _runs(source.shape, source.strides, target.strides, source.itemsize)
+def copy_runs(target: Array, source: Array, large: bool) -> None:
+    """Fill `target` with `source`, by rows of runs where both are such; past the caches if `large`."""
+    runs = runs_of(source.shape, source.strides, target.strides, source.itemsize)
     if runs is None:
         target[...] = source
         return
@@ -60,7 +61,7 @@ def _copy(target: Array, source: Array, large: bool) -> None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _runs(
+def runs_of(
     shape: tuple[int, ...], here: tuple[int, ...], there: tuple[int, ...], itemsize: int
 ) -> tuple[int, int, int, int] | None:
     """Give two arrays as rows of contiguous runs: how many, both steps, bytes; None if they are not so."""

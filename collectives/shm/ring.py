@@ -77,7 +77,7 @@ class Ring:
     def find_region(self, address: int, nbytes: int) -> tuple[int, int] | None:
         """Give the number of the region that holds these bytes, and where they begin in it."""
         table = self._tables[-1]
-        for number in self._regions:
+        for number in list(self._regions):  # an array may go meanwhile, and its region with it
             begin = int(table[number, place.REGION_HEAD + self.rank])
             if begin <= address and address + nbytes <= begin + int(table[number, 0]):
                 return number, address - begin

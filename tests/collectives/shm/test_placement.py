@@ -132,14 +132,14 @@ def test_interrupted_while_it_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     n, rank, group = c.world_size(), c.rank(), c.new_group()
     c.barrier(group)
     x = np.full((256, 1024), rank, np.float32)
-    copies: Callable[..., None] = lay_cpu._copy
+    copies: Callable[..., None] = lay_cpu.copy_runs
     if rank == 0:
 
         def interrupted(*args: object) -> None:
-            monkeypatch.setattr(lay_cpu, "_copy", copies)
+            monkeypatch.setattr(lay_cpu, "copy_runs", copies)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(lay_cpu, "_copy", interrupted)
+        monkeypatch.setattr(lay_cpu, "copy_runs", interrupted)
         with pytest.raises(KeyboardInterrupt):
             issue_all_gather(x, group, 1, None, None, itself, False).wait()
     else:
@@ -168,9 +168,9 @@ def test_runs(seed: int) -> None:
         return big[tuple(slice(0, n) for n in shape)]
 
     source, target = view(), view()
-    lay_cpu._copy(target, source, bool(seed % 2))
+    lay_cpu.copy_runs(target, source, bool(seed % 2))
     assert np.array_equal(source, target)
-    runs = lay_cpu._runs(source.shape, source.strides, target.strides, 8)
+    runs = lay_cpu.runs_of(source.shape, source.strides, target.strides, 8)
     if runs is not None:
         assert runs[0] * runs[3] == source.nbytes
 
