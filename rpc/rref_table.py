@@ -35,6 +35,7 @@ from shardwise.rpc.rref_state import Cell, GlobalId, Handle, Reference, Wire, de
 
 __all__ = ["RRefTable"]
 
+_GATHERING = 0.002  # seconds
 _REMEMBERED = 10_000  # values that have ended, in case that something is still on its way to them
 
 
@@ -235,7 +236,11 @@ class RRefTable:
         self._dropped.append(handle)
         if not self._sweeping:
             self._sweeping = True
-            self.agent.soon(self._sweep)
+            self.agent.soon(self._gather)
+
+    def _gather(self) -> None:
+        """Wait a moment, since what is dropped together is told in one message."""
+        self.agent.later(_GATHERING, self._sweep)
 
     def _sweep(self) -> None:
         """Tell the owners of all handles that were dropped meanwhile, each in one message."""

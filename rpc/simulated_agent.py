@@ -113,7 +113,7 @@ class SimulatedAgent:
         self.sent += 1
         simulation, me = self._simulation, self.me.id
         rng = simulation.rng
-        control = self._handlers[kind][1] == "io"
+        control = kind == "errand"  # of a courier, which bears that it is lost or comes twice
         if me == to:
             simulation.at(rng.uniform(0, simulation.delay / 10), self._unless_dead(to, event, outgoing))
             return

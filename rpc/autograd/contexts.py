@@ -48,7 +48,7 @@ class Contexts:
         self._records: dict[int, ContextRecord] = {}
         self._ended: dict[int, None] = {}
         agent.accompany(self)
-        agent.on("autograd.prepare", self._asked_to_prepare, "pool")
+        agent.on("autograd.prepare", self._asked_to_prepare, "io")
         agent.on("autograd.grads", self._given, "pool")
         courier.on("autograd.end", lambda src, id: self.end(id, src))
         courier.on("autograd.abort", lambda src, id, pass_id: self._abort(id, pass_id))
@@ -205,7 +205,9 @@ class Contexts:
         for to, messages in running.reach(targets).items():
             payload = (record.id, running.id, retain_graph, messages)
             asked.append(self._agent.send(to, "autograd.prepare", payload, 0.0, blocking=False))
-        return collect_all(asked).then(_nothing)
+        done: Future[None] = Future()
+        collect_all(asked).on_done(lambda all: _complete(done, all))
+        return done
 
     def _asked_to_prepare(self, request: Request) -> Future[Any]:
         id, pass_id, retain_graph, messages = request.payload
@@ -248,5 +250,9 @@ def _serving(chain: Chain) -> Iterator[None]:
         current_chain.reset(token)
 
 
-def _nothing(done: Future[Any]) -> None:
-    done.value()
+def _complete(done: Future[None], all: Future[Any]) -> None:
+    error = all.exception()
+    if error is None:
+        done.offer_result(None)
+    else:
+        done.offer_exception(error)
