@@ -14,7 +14,7 @@ from shardwise.rpc.future import Future
 __all__ = ["Courier"]
 
 _PATIENCE = 1.0  # seconds until a message is sent again; each further try waits twice as long
-_MOST = 8.0
+_MOST = 4.0
 
 Act = Callable[..., object]
 
