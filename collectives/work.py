@@ -37,6 +37,8 @@ class Work(Generic[T]):
         Global rank that issued it.
     timeout : float
         Seconds that `wait` waits when it is not told.
+    given_up : bool
+        Whether a wait for it has raised that it is overdue.
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class Work(Generic[T]):
         "_lane",
         "_result",
         "_start",
+        "given_up",
         "pending",
         "rank",
         "record",
@@ -72,6 +75,7 @@ class Work(Generic[T]):
         self._lane = lane
         self._start = start
         self._finish: Callable[[], T] | None = finish
+        self.given_up = False
         self._done = False
         self._error: Exception | None = None
 
@@ -177,6 +181,7 @@ class Work(Generic[T]):
                         return
                 waited = perf_counter() - began
                 if waited >= timeout:
+                    self.given_up = True
                     raise CollectiveTimeoutError(self._overdue(timeout, asked is not None))
                 try:
                     lane.pause(waited, expected)

@@ -38,7 +38,7 @@ class Watchdog:
         """Look at all lanes once. It is quick: what takes time is left to a thread."""
         for lane in self._progress.lanes():
             work = lane.head()
-            if isinstance(work, Work) and not lane.attended and work not in self._warned:
+            if isinstance(work, Work) and not (lane.attended or work.given_up or work in self._warned):
                 record = work.record
                 if math.isnan(record.end) and perf_counter() - record.start > work.timeout:
                     self._warned.add(work)

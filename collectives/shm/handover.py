@@ -37,7 +37,9 @@ class Handover:
         self._came: dict[tuple[str, int], Message] = {}
         control.on(_KIND, self._take)
 
-    def share(self, name: str, ranks: Sequence[int], nbytes: int, reason: str = "") -> Shared:
+    def share(
+        self, name: str, ranks: Sequence[int], nbytes: int, reason: str = "", asked: int = -1
+    ) -> Shared:
         """Make `nbytes` of memory on each of `ranks`, zeros, and map those of all; all of them do.
 
         Parameters
@@ -49,6 +51,8 @@ class Handover:
         nbytes : int
         reason : str
             Why this rank cannot, if it knows already.
+        asked : int
+            The bytes that the user wants of these; by default all.
 
         Raises
         ------
@@ -72,7 +76,10 @@ class Handover:
             reason = f"rank {own}: {error}"
         try:
             said = self._tell(
-                name, ranks, {"error": reason, "pid": os.getpid(), "nbytes": nbytes}, descriptor
+                name,
+                ranks,
+                {"error": reason, "pid": os.getpid(), "nbytes": nbytes if asked < 0 else asked},
+                descriptor,
             )
         finally:
             if descriptor >= 0:

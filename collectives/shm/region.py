@@ -35,7 +35,7 @@ class Signals(Protocol):
 class Share(Protocol):
     """Makes memory on all ranks of the group."""
 
-    def __call__(self, name: str, *, nbytes: int) -> Shared: ...
+    def __call__(self, name: str, *, nbytes: int, asked: int) -> Shared: ...
 
 
 class Regions:
@@ -73,7 +73,7 @@ class Regions:
         room = -(-max(nbytes, 1) // _PAGE) * _PAGE
         signals = self._ring.size * place.SIGNAL_CHANNELS * place.SIGNAL_CELL
         self._made += 1
-        shared = self._share(f"region {self._made} of {self._name}", nbytes=room + signals)
+        shared = self._share(f"region {self._made} of {self._name}", nbytes=room + signals, asked=nbytes)
         if not shared.parts:
             raise CollectiveError(
                 f"{where}: there is not enough shared memory for {nbytes} bytes on each rank: "

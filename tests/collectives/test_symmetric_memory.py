@@ -152,6 +152,8 @@ def test_ranks_that_disagree_on_the_size() -> None:
     with pytest.raises(CollectiveMismatchError, match="ranks disagree on how much memory they share"):
         empty_symmetric(100_000 if collectives.rank() == 0 else 10)
     assert np.all(empty_symmetric(5) == 0)
+    with pytest.raises(CollectiveMismatchError, match="ranks disagree on how much memory they share"):
+        empty_symmetric(4 + collectives.rank())  # on one page all the same
 
 
 def test_more_than_there_is_is_an_error_on_all() -> None:
