@@ -20,7 +20,7 @@ from shardwise.backend.errors import AutogradError
 from shardwise.tensor.function import Context
 from shardwise.tensor.gradient import conformed, fill_unused, is_owned, saved_tensors
 from shardwise.tensor.leaf import LeafGradients, add_gradients, show_to_hooks
-from shardwise.tensor.mode import Timer, current_mode, override
+from shardwise.tensor.mode import Timer, backward_mode, current_mode, enter_mode, leave_mode
 from shardwise.tensor.narrow import backward_wide
 from shardwise.tensor.tape import Node, Target, edges_of, saved_arrays
 
@@ -137,14 +137,17 @@ class GraphTask:
         self._anomaly, self._timer = mode.anomaly, mode.timer
         token = _task.set(self)
         try:
-            # The forward has said what there is to say of divisions by zero and the like.
-            quiet = np.errstate(divide="ignore", over="ignore", invalid="ignore")
-            with quiet, override(grad=self.create_graph, doors=()):
-                for target, index, grad in roots:
-                    self.deliver(target, index, grad)
-                while self._ready:
-                    self._execute(heappop(self._ready)[1])
-                self._leaves.finish_late(self.results)
+            before = enter_mode(backward_mode(mode, self.create_graph))
+            try:
+                # The forward has said what there is to say of divisions by zero and the like.
+                with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                    for target, index, grad in roots:
+                        self.deliver(target, index, grad)
+                    while self._ready:
+                        self._execute(heappop(self._ready)[1])
+                    self._leaves.finish_late(self.results)
+            finally:
+                leave_mode(before)
             if not self.pending:
                 callbacks, self._callbacks = self._callbacks, []
                 for callback in callbacks:

@@ -127,7 +127,8 @@ class LeafGradients:
         elif leaf.grad is None:
             leaf.grad = leaf.wrap(grad if fresh else grad.copy())
         elif leaf.grad.node is None and not leaf.grad.requires_grad:
-            np.add(leaf.grad.data, grad, out=leaf.grad.data)
+            total = leaf.grad.data
+            total += grad
             leaf.grad.version.count += 1
         else:
             leaf.grad = leaf.wrap(_sum(leaf.grad.data, grad))

@@ -17,11 +17,14 @@ __all__ = [
     "Mode",
     "Saver",
     "Timer",
+    "backward_mode",
     "current_mode",
     "detect_anomaly",
     "enable_grad",
+    "enter_mode",
     "intercept",
     "is_grad_enabled",
+    "leave_mode",
     "no_grad",
     "override",
     "set_grad_enabled",
@@ -76,6 +79,19 @@ class Mode:
 
 _mode: ContextVar[Mode] = ContextVar("shardwise_mode", default=Mode())  # noqa: B039 (a frozen value)
 current_mode = _mode.get
+enter_mode, leave_mode = _mode.set, _mode.reset
+
+_backward: tuple[Mode, bool, Mode] = (Mode(), True, Mode())  # the last one asked for, and the answer
+
+
+def backward_mode(mode: Mode, create_graph: bool) -> Mode:
+    """Give the mode in which the backward of ops runs that is called in `mode`."""
+    global _backward
+    asked, recorded, found = _backward
+    if asked is not mode or recorded is not create_graph:
+        found = replace(mode, grad=create_graph, doors=())
+        _backward = (mode, create_graph, found)
+    return found
 
 
 @contextmanager

@@ -21,8 +21,10 @@ from shardwise.tensor.signature import Part
 
 __all__ = [
     "AllTrue", "AnyTrue", "CountNonzero", "Dims", "Mean", "NanSum", "Prod", "Sum", "Trace", "kept_shape",
-    "reduced", "reduced_count", "reduction_signature", "whole_signature",
+    "reduced", "reduced_count", "reduction_signature", "spread_over", "whole_signature",
 ]  # fmt: skip
+
+_FEW = 4096  # elements
 
 
 def reduction_signature(shapes: tuple[Shape, ...], params: dict[str, Any]) -> str:
@@ -59,6 +61,15 @@ def reduced(
     return np.reshape(result, kept_shape(a.shape, dims)) if keepdim else result
 
 
+def spread_over(g: Array, shape: Shape, dims: tuple[int, ...]) -> Array:
+    """Give the gradient of a sum over `dims` to all that was summed."""
+    if type(g) is np.ndarray and math.prod(shape) <= _FEW:  # NumPy's view takes longer to make than a copy
+        out: Array = np.empty(shape, g.dtype)
+        out[...] = g if g.ndim == 0 else g.reshape(kept_shape(shape, dims))
+        return out
+    return np.broadcast_to(np.reshape(g, kept_shape(shape, dims)), shape)
+
+
 class Sum(Function):
     signature = reduction_signature
     reduces = "sum"
@@ -75,7 +86,7 @@ class Sum(Function):
 
     @staticmethod
     def backward(ctx: Context, g: Array) -> Gradients:
-        return (np.broadcast_to(np.reshape(g, kept_shape(ctx.shape, ctx.dims)), ctx.shape),)
+        return (spread_over(g, ctx.shape, ctx.dims),)
 
 
 class NanSum(Function):

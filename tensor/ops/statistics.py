@@ -18,7 +18,7 @@ from shardwise.tensor.dim import Dims, counted_dims
 from shardwise.tensor.function import Context, Function, Gradients
 from shardwise.tensor.ops.conjugate import conj
 from shardwise.tensor.ops.extreme import check_choice, shared_by_ties
-from shardwise.tensor.ops.reduce import kept_shape, reduced, whole_signature
+from shardwise.tensor.ops.reduce import kept_shape, reduced, spread_over, whole_signature
 
 __all__ = ["LogSumExp", "Norm", "Std", "Var"]
 
@@ -79,7 +79,7 @@ def _variance(ctx: Context, op: str, a: Array, dim: Dims, correction: float, kee
 def _of_the_spread(ctx: Context, a: Any, g: Any) -> Any:
     """Return ``g * (a - mean) / freedom``."""
     if 0 in a.shape:  # of which NumPy would not take the mean without a warning
-        return np.broadcast_to(np.reshape(g, kept_shape(a.shape, ctx.dims)), a.shape)
+        return spread_over(g, a.shape, ctx.dims)
     centred = a - np.mean(a, axis=ctx.dims, keepdims=True)
     scale = 1.0 / ctx.freedom if ctx.freedom > 0 else math.nan
     return np.reshape(g * scale, kept_shape(a.shape, ctx.dims)) * centred
