@@ -35,7 +35,7 @@ class Block(NamedTuple):
     """A block of this process, which is its until no array over `memory` is left."""
 
     memory: ctypes.Array[ctypes.c_uint8]
-    place: tuple[int, int, int, int]  # for the others: descriptor, bytes of the arena, where in it, bytes
+    place: tuple[int, int, int]  # for the others: descriptor and bytes of the arena, and where in it
 
     def bytes(self) -> Array:
         """Give the memory as an array, which keeps it alive."""
@@ -66,7 +66,7 @@ class Arenas:
             descriptor, mapping = self._mappings[number]
         memory = (ctypes.c_uint8 * nbytes).from_address(mapping.address + begin)
         weakref.finalize(memory, self._back.append, (number, begin, end)).atexit = False
-        return Block(memory, (descriptor, mapping.nbytes, begin, nbytes))
+        return Block(memory, (descriptor, mapping.nbytes, begin))
 
     def _take(self, room: int) -> tuple[int, int, int] | None:
         for place, (number, begin, end) in enumerate(self._free):
@@ -107,7 +107,7 @@ class Reach:
     def __init__(self) -> None:
         self._mapped: dict[tuple[int, int], Array] = {}
 
-    def bytes(self, pid: int, where: Sequence[int]) -> Array:
+    def bytes(self, pid: int, where: Sequence[int], nbytes: int) -> Array:
         """Give a block of another process as bytes.
 
         Raises
@@ -115,7 +115,7 @@ class Reach:
         OSError
             If the system does not let this process.
         """
-        descriptor, arena, offset, nbytes = where
+        descriptor, arena, offset = where
         found = self._mapped.get((pid, descriptor))
         if found is None:
             opened = open_of(pid, descriptor)

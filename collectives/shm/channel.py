@@ -200,12 +200,13 @@ class ShmChannel:
         )  # fmt: skip
 
     def place(self, placing: Placing) -> Pending:
-        kind, dtype, shape = place.KINDS.index(placing.kind), placing.dtype, placing.shapes[self.ring.rank]
+        kind, dtype = place.KINDS.index(placing.kind), placing.dtype
         lay, rule = self._lay, self._rules[kind]
         if lay is None or placing.nbytes < (rule.laid if placing.packs else rule.laid_whole):
             return placing.ordinary(self)
-        block = arenas().block(math.prod(shape) * dtype.itemsize) if placing.wants else None
-        where = np.array((-1, 0, 0, 0) if block is None else block.place, np.int64)
+        sizes = [math.prod(shape) * dtype.itemsize for shape in placing.shapes]
+        block = arenas().block(sizes[self.ring.rank]) if placing.wants else None
+        where = np.array((*((-1, 0, 0) if block is None else block.place), *sizes), np.int64)
         call = kind | _CODES.get(dtype, _OTHER) << 16 | place.PLACED << 24
         status = self._run(
             self._state,
@@ -222,22 +223,28 @@ class ShmChannel:
             placing,
             block,
             meeting,
-            lambda: self.ring.sent_along(len(where)),
+            self._places,
             self._reached,
             lay,
             lambda: placing.ordinary(self),
             self.barrier,
         )
 
+    def _places(self) -> list[list[int]]:
+        """Give where the results of all lie, once they agree on how large each is; else all raise alike."""
+        told = self.ring.sent_along(3 + self.ring.size)
+        for member, said in enumerate(told):
+            if said[3:] != told[0][3:]:
+                raise CollectiveMismatchError(
+                    f"ranks disagree on what they run together: by what rank {self._ranks[0]} gives, the "
+                    f"results of ranks {list(self._ranks)} have {told[0][3:]} bytes, by what rank "
+                    f"{self._ranks[member]} gives {said[3:]}; all must give the same sizes."
+                )
+        return [said[:3] for said in told]
+
     def _reached(self, member: int, where: Sequence[int], nbytes: int) -> Array:
-        if where[-1] != nbytes:
-            raise CollectiveMismatchError(
-                f"ranks disagree on what they run together: by the sizes that rank "
-                f"{self._ranks[self.ring.rank]} gave, rank {self._ranks[member]} gets {nbytes} bytes; by its "
-                f"own it gets {where[-1]}."
-            )
         try:
-            return self._reach.bytes(self.ring.pid(member), where)
+            return self._reach.bytes(self.ring.pid(member), where, nbytes)
         except OSError as error:
             raise CollectiveError(
                 f"rank {self._ranks[self.ring.rank]} could not map the memory of rank {self._ranks[member]}, "

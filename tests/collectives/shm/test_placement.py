@@ -156,6 +156,16 @@ def test_ranks_that_disagree() -> None:
         c.all_gather(x, c.new_group(), dim=1)
 
 
+@pytest.mark.mpi(min_size=2)
+def test_all_ranks_raise_where_one_gives_other_sizes() -> None:
+    n, rank = c.world_size(), c.rank()
+    comes = [299, 301, *[300] * (n - 2)]
+    goes = [99, 101, *[100] * (n - 2)] if rank == 0 else [101, 99, *[100] * (n - 2)]
+    x = np.zeros((100 * n, comes[rank]))
+    with pytest.raises(CollectiveMismatchError, match="all must give the same sizes"):
+        c.all_to_all(x, c.new_group(), split_dim=0, concat_dim=1, split_sizes=goes, concat_sizes=comes)
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_runs(seed: int) -> None:
     """Views of any shape and strides: rows of runs where they are, and copied right in any case."""
